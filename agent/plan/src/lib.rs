@@ -1,0 +1,1 @@
+//! The pure planner of the agent: a placement and facts in, manifests and verdicts out.

@@ -1,0 +1,1 @@
+//! The test bed: fleets of real control planes, their tests, and the demo.

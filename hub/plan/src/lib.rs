@@ -1,0 +1,1 @@
+//! The pure planner of the hub: facts in, placements, discovery objects and verdicts out.

@@ -1,0 +1,1 @@
+//! The hub: one controller for the inference servers of a whole fleet.

@@ -1,0 +1,1 @@
+//! The session between hub and agents: messages, sans-IO machines, and their transport.
