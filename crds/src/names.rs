@@ -1,0 +1,100 @@
+//! Names that are parsed once, at the edge, and the names that follow from them.
+
+use std::{fmt, str::FromStr};
+
+/// Name of a MemberCluster: a DNS label (RFC 1123), at most 63 characters.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClusterName(String);
+
+/// A string that is no DNS label.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotALabel(String);
+
+impl fmt::Display for NotALabel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(name) = self;
+        write!(
+            f,
+            "{name:?} is not a cluster name: use 1 to 63 lower-case letters, digits and hyphens, a letter or digit at both ends"
+        )
+    }
+}
+
+impl std::error::Error for NotALabel {}
+
+impl FromStr for ClusterName {
+    type Err = NotALabel;
+
+    fn from_str(name: &str) -> Result<Self, NotALabel> {
+        let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        let well_formed = (1..=63).contains(&name.len())
+            && name.chars().all(inner)
+            && !name.starts_with('-')
+            && !name.ends_with('-');
+        if well_formed {
+            Ok(Self(name.to_owned()))
+        } else {
+            Err(NotALabel(name.to_owned()))
+        }
+    }
+}
+
+impl ClusterName {
+    /// The name as it was parsed.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ClusterName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The discovery Service of a server, in the hub. Fits, since a server's name has at most 53 characters.
+pub fn discovery_service(server: &str) -> String {
+    format!("{server}-endpoints")
+}
+
+/// One EndpointSlice of a server, in the hub; `family` is `ipv4` or `ipv6`.
+pub fn endpoint_slice(server: &str, cluster: &ClusterName, family: &str, shard: usize) -> String {
+    format!("{server}-endpoints-{cluster}-{family}-{shard}")
+}
+
+/// One discovery HTTPRoute of a server, in the hub.
+pub fn discovery_route(server: &str, index: usize) -> String {
+    format!("{server}-discovery-{index}")
+}
+
+/// One traffic HTTPRoute of a server, in a member.
+pub fn traffic_route(server: &str, index: usize) -> String {
+    format!("{server}-traffic-{index}")
+}
+
+/// The ConfigMap with the model list of a server, in a member.
+pub fn model_config(server: &str) -> String {
+    format!("{server}-model-config")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_name_is_a_dns_label() {
+        for good in ["east", "a", "eu-west-1", "0", &"x".repeat(63)] {
+            assert_eq!(good.parse::<ClusterName>().unwrap().as_str(), good);
+        }
+        for bad in ["", "East", "-a", "a-", "a.b", "a_b", &"x".repeat(64)] {
+            assert!(bad.parse::<ClusterName>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_longest_names_still_fit() {
+        let (server, cluster) = ("s".repeat(53), "c".repeat(63).parse().unwrap());
+        assert_eq!(discovery_service(&server).len(), 63);
+        assert!(endpoint_slice(&server, &cluster, "ipv4", 9).len() <= 253);
+    }
+}

@@ -1,0 +1,76 @@
+//! Every reason that a condition or a report can give. A reason is for programs; the sentence beside it is for people.
+
+/// All is as it should be.
+pub const SERVING: &str = "Serving";
+/// A step is done.
+pub const PROVISIONED: &str = "Provisioned";
+/// The specification can be carried out.
+pub const VALID: &str = "Valid";
+/// The InferenceServer is being deleted.
+pub const DELETING: &str = "Deleting";
+
+/// A target names a MemberCluster that does not exist.
+pub const CLUSTER_NOT_FOUND: &str = "ClusterNotFound";
+/// A target's MemberCluster has no live session, or has not reported in it.
+pub const CLUSTER_NOT_CONNECTED: &str = "ClusterNotConnected";
+/// A target's MemberCluster never enrolled.
+pub const CLUSTER_NOT_JOINED: &str = "ClusterNotJoined";
+/// `spec.runtime.profile` names a RuntimeProfile that does not exist.
+pub const PROFILE_NOT_FOUND: &str = "RuntimeProfileNotFound";
+/// The RuntimeProfile asks for something that can't be rendered.
+pub const INVALID_PROFILE: &str = "InvalidProfile";
+/// The namespace is one that routes need for themselves.
+pub const NAMESPACE_REFUSED: &str = "NamespaceRefused";
+
+/// The agent has not yet said that it applied this value.
+pub const APPLYING: &str = "Applying";
+/// The namespace does not exist in the member cluster.
+pub const NAMESPACE_MISSING: &str = "NamespaceMissing";
+/// An object of that name exists, and somebody else owns it.
+pub const NAME_CONFLICT: &str = "NameConflict";
+/// The API server refused an object.
+pub const APPLY_REFUSED: &str = "ApplyRefused";
+/// The API server could not be reached or answered with an error of its own.
+pub const APPLY_FAILED: &str = "ApplyFailed";
+/// The hub's value can't be read by this agent.
+pub const INVALID_PLACEMENT: &str = "InvalidPlacement";
+/// The placement is being removed from the member cluster.
+pub const REMOVING: &str = "Removing";
+
+/// The Gateway API is not installed.
+pub const GATEWAY_API_MISSING: &str = "GatewayAPIMissing";
+/// No Gateway is named, neither by the MemberCluster nor by the agent.
+pub const GATEWAY_NOT_SET: &str = "GatewayNotSet";
+/// The Gateway does not exist.
+pub const GATEWAY_NOT_FOUND: &str = "GatewayNotFound";
+/// The Gateway has no such listener.
+pub const LISTENER_NOT_FOUND: &str = "ListenerNotFound";
+/// The listener does not speak plain HTTP.
+pub const NO_HTTP_LISTENER: &str = "NoHTTPListener";
+/// The listener has a hostname, and traffic routes have none.
+pub const LISTENER_HOSTNAME_MISMATCH: &str = "ListenerHostnameMismatch";
+/// The Gateway has no address yet.
+pub const NO_ADDRESS: &str = "NoAddress";
+/// An address may not be published.
+pub const ADDRESS_REFUSED: &str = "AddressRefused";
+/// The route waits for the verdict of its gateway.
+pub const ROUTE_PENDING: &str = "RoutePending";
+/// The gateway does not accept the route.
+pub const ROUTE_NOT_ACCEPTED: &str = "RouteNotAccepted";
+/// The gateway can't resolve what the route refers to.
+pub const REFS_NOT_RESOLVED: &str = "RefsNotResolved";
+
+/// The API server refuses to make Pods.
+pub const POD_CREATE_FAILED: &str = "PodCreateFailed";
+/// No node can take a Pod.
+pub const UNSCHEDULABLE: &str = "Unschedulable";
+/// An image can't be had.
+pub const IMAGE_PULL_FAILED: &str = "ImagePullFailed";
+/// A container ends again and again.
+pub const CRASH_LOOP: &str = "CrashLoop";
+/// Pods start.
+pub const STARTING: &str = "Starting";
+/// `replicas` is 0.
+pub const SCALED_TO_ZERO: &str = "ScaledToZero";
+/// Fewer clusters are routable than `minReadyClusters` asks for.
+pub const TOO_FEW_CLUSTERS: &str = "TooFewReadyClusters";

@@ -1,0 +1,26 @@
+//! Version `v1alpha1` of the API.
+#![expect(
+    unreachable_pub,
+    reason = "KubeSchema repeats each struct inside a function"
+)]
+
+mod inference_server;
+mod member_cluster;
+mod runtime_profile;
+mod server_placement;
+mod status;
+
+pub use inference_server::{
+    ClusterTarget, InferenceServer, InferenceServerSpec, Model, Resources, Runtime,
+};
+pub use member_cluster::{
+    Enrollment, GatewayReference, JoinToken, MemberCluster, MemberClusterSpec, MemberClusterStatus,
+};
+pub use runtime_profile::{
+    Probe, Probes, RuntimeImage, RuntimePort, RuntimeProfile, RuntimeProfileSpec, VENDOR_NONE,
+};
+pub use server_placement::{PlacementRuntime, ServerPlacement, ServerPlacementSpec};
+pub use status::{
+    ClusterCounts, ClusterEndpoint, ClusterState, ClusterStatus, InferenceServerStatus, Published,
+    ReasonCount, ReplicaCounts, Replicas, ServerState, Summary,
+};

@@ -1,0 +1,107 @@
+//! `MemberCluster`: a cluster that may join the fleet.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A cluster that may join the fleet.
+#[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "inferfleet.io",
+    version = "v1alpha1",
+    kind = "MemberCluster",
+    doc = "A cluster that may join the fleet.",
+    plural = "memberclusters",
+    shortname = "mcl",
+    category = "inferfleet",
+    status = "MemberClusterStatus",
+    derive = "PartialEq",
+    derive = "Default",
+    printcolumn = r#"{"name":"Joined","type":"string","jsonPath":".status.conditions[?(@.type==\"Joined\")].status"}"#,
+    printcolumn = r#"{"name":"Connected","type":"string","jsonPath":".status.conditions[?(@.type==\"Connected\")].status"}"#,
+    printcolumn = r#"{"name":"Servers","type":"integer","jsonPath":".status.servers","description":"InferenceServers that target it."}"#,
+    printcolumn = r#"{"name":"Kubernetes","type":"string","jsonPath":".status.kubernetesVersion"}"#,
+    printcolumn = r#"{"name":"Agent","type":"string","jsonPath":".status.agentVersion"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
+    validation = Rule::new("size(self.metadata.name) <= 63 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')").message("metadata.name must be a DNS label of at most 63 lower-case letters, digits and hyphens: labels carry it"),
+)]
+#[serde(rename_all = "camelCase")]
+pub struct MemberClusterSpec {
+    /// The Gateway that admits traffic there. Defaults to the one that the agent's chart names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<GatewayReference>,
+
+    /// The token that lets one agent join, as `kubectl inferfleet join` made it. Only its hash is here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub join_token: Option<JoinToken>,
+}
+
+/// One listener of a Gateway.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GatewayReference {
+    /// Namespace of the Gateway.
+    #[schemars(length(min = 1, max = 63))]
+    pub namespace: String,
+    /// Name of the Gateway.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// Name of the listener. Its first HTTP listener when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub listener: Option<String>,
+}
+
+/// A one-time token, hashed.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JoinToken {
+    /// SHA-256 of the token, hexadecimal.
+    #[schemars(length(min = 64, max = 64))]
+    #[x_kube(validation = Rule::new("self.matches('^[0-9a-f]{64}$')").message("must be the SHA-256 of the token in 64 hexadecimal digits"))]
+    pub sha256: String,
+    /// From then on the token opens nothing.
+    pub expires_at: Time,
+}
+
+/// How the cluster is.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MemberClusterStatus {
+    /// The enrollment that holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enrollment: Option<Enrollment>,
+    /// InferenceServers that target the cluster.
+    #[serde(default)]
+    pub servers: u32,
+    /// The agent's version, as of its last session.
+    #[serde(default)]
+    #[schemars(length(max = 64))]
+    pub agent_version: String,
+    /// The version of the cluster's API server, as of its last session.
+    #[serde(default)]
+    #[schemars(length(max = 64))]
+    pub kubernetes_version: String,
+    /// Joined and Connected.
+    #[serde(default)]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+}
+
+/// Who joined, and with what.
+#[derive(JsonSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Enrollment {
+    /// UID of the cluster's kube-system namespace. Another cluster needs a new token.
+    #[schemars(length(max = 64))]
+    pub cluster_uid: String,
+    /// SHA-256 of the token that was used, hexadecimal.
+    #[schemars(length(max = 64))]
+    pub token_sha256: String,
+    /// SHA-256 of the first public key that used the token (its SubjectPublicKeyInfo), hexadecimal. No other key can.
+    #[schemars(length(max = 64))]
+    pub key_sha256: String,
+    /// When.
+    pub at: Time,
+}

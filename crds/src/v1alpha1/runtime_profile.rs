@@ -1,0 +1,114 @@
+//! `RuntimeProfile`: a serving runtime as data.
+
+use kube::{CustomResource, KubeSchema};
+use serde::{Deserialize, Serialize};
+
+/// The vendor of an image that needs no accelerator.
+pub const VENDOR_NONE: &str = "none";
+
+/// A serving runtime as data: adding one needs no code.
+#[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[kube(
+    group = "inferfleet.io",
+    version = "v1alpha1",
+    kind = "RuntimeProfile",
+    doc = "A serving runtime as data.",
+    plural = "runtimeprofiles",
+    shortname = "rtp",
+    category = "inferfleet",
+    derive = "PartialEq",
+    printcolumn = r#"{"name":"Image","type":"string","jsonPath":".spec.images[0].image"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
+)]
+#[serde(rename_all = "camelCase")]
+pub struct RuntimeProfileSpec {
+    /// The images, one per accelerator vendor.
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["vendor".to_owned()]))]
+    #[schemars(length(min = 1, max = 32))]
+    pub images: Vec<RuntimeImage>,
+
+    /// The command. The image's own when empty. In here and in `args`, `$(…)` stands for one of `model.name`,
+    /// `model.uri` and `port.<name>`, and nothing else.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(max = 2048)))]
+    pub command: Vec<String>,
+
+    /// Arguments of the command.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 128), inner(length(max = 2048)))]
+    pub args: Vec<String>,
+
+    /// The ports that the runtime listens at. One is named `http`: it takes the traffic.
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".to_owned()]), validation = Rule::new("self.exists(port, port.name == 'http')").message("one port must be named http: it takes the traffic"))]
+    #[schemars(length(min = 1, max = 16))]
+    pub ports: Vec<RuntimePort>,
+
+    /// When the runtime has started, is ready, is alive.
+    pub probes: Probes,
+
+    /// How long a replica may take to finish its requests before it ends, in seconds.
+    #[serde(default = "thirty")]
+    #[schemars(range(min = 0, max = 86_400))]
+    pub drain_seconds: u32,
+}
+
+/// The image for the accelerators of one vendor.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RuntimeImage {
+    /// The vendor; `none` for an image that needs no accelerator.
+    #[serde(default = "none")]
+    #[schemars(length(min = 1, max = 63))]
+    pub vendor: String,
+    /// The image reference.
+    #[schemars(length(min = 1, max = 1024))]
+    pub image: String,
+}
+
+/// A port of the runtime.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RuntimePort {
+    /// The port's name: `http`, `metrics`, …
+    #[schemars(length(min = 1, max = 15))]
+    pub name: String,
+    /// The port's number.
+    #[schemars(range(min = 1, max = 65_535))]
+    pub port: u16,
+}
+
+/// When the runtime has started, is ready, is alive.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Probes {
+    /// Until it succeeds, the others wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub startup: Option<Probe>,
+    /// While it succeeds, the replica takes traffic. The fleet probes its path from outside too.
+    pub readiness: Probe,
+    /// When it fails, the replica restarts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub liveness: Option<Probe>,
+}
+
+/// A GET at the port `http` that has to answer 2xx or 3xx.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Probe {
+    /// The path.
+    #[schemars(length(min = 1, max = 1024))]
+    #[x_kube(validation = Rule::new("self.startsWith('/')").message("must start with /"))]
+    pub path: String,
+    /// For how long it may fail, in seconds, before the failure counts. Kubernetes' default when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 86_400))]
+    pub failure_seconds: Option<u32>,
+}
+
+const fn thirty() -> u32 {
+    30
+}
+
+fn none() -> String {
+    VENDOR_NONE.to_owned()
+}
