@@ -9,7 +9,7 @@ use super::status::InferenceServerStatus;
 use crate::Quantity;
 
 /// One model server, run in every cluster that it targets and reached at one place in the hub.
-#[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[kube(
     group = "inferfleet.io",
     version = "v1alpha1",
@@ -59,7 +59,7 @@ pub struct InferenceServerSpec {
 }
 
 /// One cluster that runs the server.
-#[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterTarget {
     /// Name of a MemberCluster.

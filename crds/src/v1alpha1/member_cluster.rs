@@ -6,7 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A cluster that may join the fleet.
-#[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(
+    CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize,
+)]
 #[kube(
     group = "inferfleet.io",
     version = "v1alpha1",
@@ -54,7 +56,7 @@ pub struct GatewayReference {
 }
 
 /// A one-time token, hashed.
-#[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JoinToken {
     /// SHA-256 of the token, hexadecimal.
@@ -66,7 +68,7 @@ pub struct JoinToken {
 }
 
 /// How the cluster is.
-#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MemberClusterStatus {
     /// The enrollment that holds.
@@ -90,7 +92,7 @@ pub struct MemberClusterStatus {
 }
 
 /// Who joined, and with what.
-#[derive(JsonSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(JsonSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Enrollment {
     /// UID of the cluster's kube-system namespace. Another cluster needs a new token.

@@ -11,7 +11,7 @@ use super::{
 
 /// What one member cluster runs for one server. The agent writes it as the hub sends it, and reconciles it with the
 /// hub away as well. Fields that this version does not know are kept.
-#[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[kube(
     group = "inferfleet.io",
     version = "v1alpha1",
