@@ -68,7 +68,7 @@ pub struct JoinToken {
 }
 
 /// How the cluster is.
-#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MemberClusterStatus {
     /// The enrollment that holds.
