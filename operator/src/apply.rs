@@ -62,12 +62,10 @@ impl Error {
     /// When to try again.
     pub fn retry(&self) -> Retry {
         match self {
-            Self::Apply { source, .. } | Self::Delete { source, .. } => match source {
-                // 409: gone or replaced meanwhile; the watch says so, but a plan must follow even if it has already.
-                kube::Error::Api(status) if matches!(status.code, 400 | 403 | 404 | 422) => {
-                    Retry::OnChange
-                }
-                _ => Retry::Later,
+            Self::Apply { .. } | Self::Delete { .. } => match self.code() {
+                Some(400 | 403 | 404 | 422) => Retry::OnChange,
+                // 409 as well: gone or replaced meanwhile; the watch may have said so before this plan failed.
+                Some(_) | None => Retry::Later,
             },
             Self::NameConflict { .. } => Retry::OnChange,
         }
@@ -149,6 +147,10 @@ pub async fn apply(
 }
 
 /// Is the live object the desired one's? Decided by the controller's UID.
+#[expect(
+    clippy::result_large_err,
+    reason = "kube's error is large, and a failed write is rare"
+)]
 fn owned(desired: &Desired, live: &ObjectMeta) -> Result<(), Error> {
     let owner = controller(live);
     if owner.map(|owner| &owner.uid) == desired.owner.as_ref() {

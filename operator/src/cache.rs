@@ -192,14 +192,14 @@ where
     fn take(
         &self,
         event: Event<K>,
-        listed: &mut BTreeMap<ObjectKey, Arc<K>>,
+        listed: &mut BTreeMap<ObjectKey, K>,
         changed: &impl Fn(Change<'_, K>),
     ) {
         match event {
             Event::Init => listed.clear(),
             Event::InitApply(mut object) => {
                 (self.trim)(&mut object);
-                listed.insert(ObjectKey::of(&object), Arc::new(object));
+                listed.insert(ObjectKey::of(&object), object);
             }
             Event::InitDone => {
                 self.installed.store(true, Ordering::Relaxed);
@@ -207,7 +207,7 @@ where
             }
             Event::Apply(mut object) => {
                 (self.trim)(&mut object);
-                self.put(ObjectKey::of(&object), Arc::new(object), changed);
+                self.put(ObjectKey::of(&object), object, changed);
             }
             Event::Delete(object) => self.remove(&ObjectKey::of(&object), changed),
         }
@@ -217,12 +217,12 @@ where
     /// nothing twice. Announces nothing: the writer knows.
     pub fn note(&self, mut written: K) {
         (self.trim)(&mut written);
-        self.put(ObjectKey::of(&written), Arc::new(written), &|_| {});
+        self.put(ObjectKey::of(&written), written, &|_| {});
     }
 
     /// Keeps an object, unless the one held is as new: our own write may have been noted before the watch brings it.
-    fn put(&self, key: ObjectKey, object: Arc<K>, changed: &impl Fn(Change<'_, K>)) {
-        let before = {
+    fn put(&self, key: ObjectKey, object: K, changed: &impl Fn(Change<'_, K>)) {
+        let (before, object) = {
             let mut objects = self.write();
             if objects
                 .get(&key)
@@ -230,7 +230,8 @@ where
             {
                 return;
             }
-            objects.insert(key, Arc::clone(&object))
+            let object = Arc::new(object);
+            (objects.insert(key, Arc::clone(&object)), object)
         };
         changed(Change {
             before: before.as_ref(),
@@ -248,7 +249,7 @@ where
         }
     }
     /// The cache becomes `listed`. Only what differs is announced: a watch that starts over is no news.
-    fn replace(&self, listed: BTreeMap<ObjectKey, Arc<K>>, changed: &impl Fn(Change<'_, K>)) {
+    fn replace(&self, listed: BTreeMap<ObjectKey, K>, changed: &impl Fn(Change<'_, K>)) {
         let gone: Vec<_> = self
             .read()
             .keys()

@@ -19,7 +19,7 @@ use crate::cache::ObjectKey;
 pub const APPLIED_HASH: &str = "inferfleet.io/applied-hash";
 
 /// An object as it is to be, ready to be applied.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Desired {
     /// Where the API server keeps its kind.
     pub resource: ApiResource,
@@ -98,7 +98,10 @@ impl Desired {
                 .flatten()
                 .all(|(name, value)| {
                     matches!(name.as_str(), "name" | "namespace")
-                        || covers_field(&fields.0["f:metadata"], name, value)
+                        || fields
+                            .0
+                            .get("f:metadata")
+                            .is_some_and(|fields| covers_field(fields, name, value))
                 }),
             _ => covers_field(&fields.0, name, value),
         })
@@ -107,10 +110,17 @@ impl Desired {
 
 /// Lower-case hexadecimal SHA-256.
 pub fn hexadecimal(bytes: &[u8]) -> String {
-    digest::digest(&digest::SHA256, bytes)
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |nibble: u8| {
+        DIGITS
+            .get(usize::from(nibble))
+            .map_or('0', |digit| char::from(*digit))
+    };
+    let digest = digest::digest(&digest::SHA256, bytes);
+    digest
         .as_ref()
         .iter()
-        .map(|byte| format!("{byte:02x}"))
+        .flat_map(|byte: &u8| [digit(byte >> 4), digit(byte & 15)])
         .collect()
 }
 
@@ -198,7 +208,7 @@ mod tests {
 
     fn service() -> Desired {
         let service: Service = serde_json::from_value(json!({
-            "metadata": {"name": "a", "namespace": "n", "labels": {"x": "y"}},
+            "metadata": {"name": "a", "namespace": "n", "labels": {"x": "y", "z": "y"}},
             "spec": {"ports": [{"name": "http", "port": 80}], "selector": {"app": "a"}, "externalIPs": []}
         }))
         .unwrap();
@@ -220,7 +230,7 @@ mod tests {
 
     fn all_ours() -> Value {
         json!({
-            "f:metadata": {"f:labels": {"f:x": {}}, "f:annotations": {format!("f:{APPLIED_HASH}"): {}}},
+            "f:metadata": {"f:labels": {"f:x": {}, "f:z": {}}, "f:annotations": {format!("f:{APPLIED_HASH}"): {}}},
             "f:spec": {
                 "f:ports": {"k:{\"port\":80,\"protocol\":\"TCP\"}": {".": {}, "f:name": {}, "f:port": {}}},
                 "f:selector": {},
