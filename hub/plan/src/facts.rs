@@ -57,10 +57,8 @@ pub struct Observed {
 /// What the hub knows of one cluster with regard to one server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterFacts {
-    /// Is there a MemberCluster of that name?
-    pub exists: bool,
-    /// Did an agent enrol?
-    pub joined: bool,
+    /// How far it came on its way into the fleet.
+    pub membership: Membership,
     /// Has its session brought every report since it began?
     pub reporting: bool,
     /// Did the member confirm that nothing of this server is left there?
@@ -71,6 +69,18 @@ pub struct ClusterFacts {
     pub placement: Option<PlacementFacts>,
     /// The last report of the endpoint.
     pub endpoint: Option<EndpointFacts>,
+}
+
+/// How far a cluster came on its way into the fleet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Membership {
+    /// There is no MemberCluster of that name.
+    #[default]
+    Absent,
+    /// There is one, and no agent has enrolled.
+    Invited,
+    /// An agent has enrolled.
+    Joined,
 }
 
 /// Why an agent can't apply a value.
@@ -108,7 +118,12 @@ pub enum Step {
 
 impl Step {
     /// All steps, in their order.
-    pub const ALL: [Self; 4] = [Self::Backend, Self::ModelConfig, Self::TrafficRoute, Self::Health];
+    pub const ALL: [Self; 4] = [
+        Self::Backend,
+        Self::ModelConfig,
+        Self::TrafficRoute,
+        Self::Health,
+    ];
 }
 
 /// What a member said of a step.
@@ -183,7 +198,10 @@ impl Facts<'_> {
     /// The weight of a target; `None`: the cluster is no target.
     pub(crate) fn weight(&self, cluster: &ClusterName) -> Option<u32> {
         let targets = &self.server.spec.cluster_targets;
-        targets.iter().find(|target| target.cluster_id == cluster.as_str()).map(|target| target.weight)
+        targets
+            .iter()
+            .find(|target| target.cluster_id == cluster.as_str())
+            .map(|target| target.weight)
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -191,6 +209,10 @@ impl Facts<'_> {
     }
 
     pub(crate) fn namespace(&self) -> &str {
-        self.server.metadata.namespace.as_deref().unwrap_or_default()
+        self.server
+            .metadata
+            .namespace
+            .as_deref()
+            .unwrap_or_default()
     }
 }

@@ -51,25 +51,64 @@ pub fn plan(facts: &Facts<'_>, now: Timestamp) -> Plan {
     let clusters = clusters::judge(facts);
     let deleting = facts.server.metadata.deletion_timestamp.is_some();
     let discovery = endpoints::discovery(facts, &clusters);
-    let routes = if deleting { Vec::new() } else { routes::discovery(facts, &discovery) };
+    let routes = if deleting {
+        Vec::new()
+    } else {
+        routes::discovery(facts, &discovery)
+    };
     let release = deleting && clusters.iter().all(|cluster| cluster.gone);
     let verdicts = conditions::judge(facts, &clusters, &discovery);
     let status = status::status(facts, &clusters, &verdicts, now);
     let surplus = surplus(facts, &discovery, &routes);
-    Plan { services: discovery.services, slices: discovery.slices, routes, surplus, release, status }
+    Plan {
+        services: discovery.services,
+        slices: discovery.slices,
+        routes,
+        surplus,
+        release,
+        status,
+    }
 }
 
 /// What we own and the plan no longer has: routes go before what they name.
-fn surplus(facts: &Facts<'_>, discovery: &endpoints::Discovery, routes: &[HttpRoute]) -> Vec<Reference> {
-    let route_names: Vec<_> = routes.iter().filter_map(|route| route.metadata.name.as_deref()).collect();
-    let slice_names: Vec<_> = discovery.slices.iter().filter_map(|slice| slice.metadata.name.as_deref()).collect();
-    let service_names: Vec<_> =
-        discovery.services.iter().filter_map(|service| service.metadata.name.as_deref()).collect();
-    let absent = |meta: &ObjectMeta, names: &[&str]| !meta.name.as_deref().is_some_and(|name| names.contains(&name));
+fn surplus(
+    facts: &Facts<'_>,
+    discovery: &endpoints::Discovery,
+    routes: &[HttpRoute],
+) -> Vec<Reference> {
+    let route_names: Vec<_> = routes
+        .iter()
+        .filter_map(|route| route.metadata.name.as_deref())
+        .collect();
+    let slice_names: Vec<_> = discovery
+        .slices
+        .iter()
+        .filter_map(|slice| slice.metadata.name.as_deref())
+        .collect();
+    let service_names: Vec<_> = discovery
+        .services
+        .iter()
+        .filter_map(|service| service.metadata.name.as_deref())
+        .collect();
+    let absent = |meta: &ObjectMeta, names: &[&str]| {
+        !meta
+            .name
+            .as_deref()
+            .is_some_and(|name| names.contains(&name))
+    };
     let observed = &facts.observed;
-    let routes = observed.routes.iter().filter(|route| absent(&route.metadata, &route_names));
-    let slices = observed.slices.iter().filter(|slice| absent(&slice.metadata, &slice_names));
-    let services = observed.services.iter().filter(|service| absent(&service.metadata, &service_names));
+    let routes = observed
+        .routes
+        .iter()
+        .filter(|route| absent(&route.metadata, &route_names));
+    let slices = observed
+        .slices
+        .iter()
+        .filter(|slice| absent(&slice.metadata, &slice_names));
+    let services = observed
+        .services
+        .iter()
+        .filter(|service| absent(&service.metadata, &service_names));
     routes
         .map(|route| Reference::route(&route.metadata))
         .chain(slices.map(|slice| Reference::slice(&slice.metadata)))

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crds::{
     ClusterName,
-    v1alpha1::{GatewayReference, InferenceServer, PlacementRuntime, RuntimeProfile, ServerPlacementSpec},
+    v1alpha1::{
+        GatewayReference, InferenceServer, PlacementRuntime, RuntimeProfile, ServerPlacementSpec,
+    },
 };
 
 /// What one cluster is to hold.
@@ -19,7 +21,7 @@ pub enum Intent {
 }
 
 /// What every cluster is to hold.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placements {
     /// The distinct placements: each is encoded once, however many clusters it goes to.
     pub specs: Vec<ServerPlacementSpec>,
@@ -47,7 +49,9 @@ pub fn placements(
             (false, Some(_), Some(_)) if is_refused(server) => Intent::Keep,
             (false, Some(profile), Some(gateway)) => {
                 let index = *indices.entry(gateway).or_insert_with(|| {
-                    placements.specs.push(spec(server, profile, gateway.clone()));
+                    placements
+                        .specs
+                        .push(spec(server, profile, gateway.clone()));
                     placements.specs.len() - 1
                 });
                 Intent::Run(index)
@@ -56,14 +60,22 @@ pub fn placements(
         placements.intents.insert(cluster, intent);
     }
     for holder in holders {
-        placements.intents.entry(holder.clone()).or_insert(Intent::Remove);
+        placements
+            .intents
+            .entry(holder.clone())
+            .or_insert(Intent::Remove);
     }
     placements
 }
 
 /// The targets whose names can be cluster names. The API server lets no other in.
 pub fn targets(server: &InferenceServer) -> BTreeSet<ClusterName> {
-    server.spec.cluster_targets.iter().filter_map(|target| target.cluster_id.parse().ok()).collect()
+    server
+        .spec
+        .cluster_targets
+        .iter()
+        .filter_map(|target| target.cluster_id.parse().ok())
+        .collect()
 }
 
 /// Is the server in a namespace whose paths are taken? `/cluster/...` is what the hub's gateway sends to members.
@@ -71,10 +83,17 @@ pub(crate) fn is_refused(server: &InferenceServer) -> bool {
     server.metadata.namespace.as_deref() == Some("cluster")
 }
 
-fn spec(server: &InferenceServer, profile: &RuntimeProfile, gateway: Option<GatewayReference>) -> ServerPlacementSpec {
+fn spec(
+    server: &InferenceServer,
+    profile: &RuntimeProfile,
+    gateway: Option<GatewayReference>,
+) -> ServerPlacementSpec {
     let InferenceServer { spec, .. } = server;
     ServerPlacementSpec {
-        runtime: PlacementRuntime { profile: spec.runtime.profile.clone(), content: profile.spec.clone() },
+        runtime: PlacementRuntime {
+            profile: spec.runtime.profile.clone(),
+            content: profile.spec.clone(),
+        },
         model: spec.model.clone(),
         resources: spec.resources.clone(),
         replicas: spec.replicas,
