@@ -3,12 +3,13 @@
 //! * [`v1`]: the messages and the service, generated from `inferfleet/v1/fleet.proto`.
 //! * [`identifiers`]: what the messages name, parsed.
 //! * [`session`]: what both sides say to each other, without IO and without a clock.
-
+//! * [`transport`]: certificates, TLS, and how a connection is made and accepted.
 //!
 //! This crate knows nothing of Kubernetes, nor of what a placement's body means.
 
 pub mod identifiers;
 pub mod session;
+pub mod transport;
 
 pub use identifiers::{Hash, PlacementKey, SessionId};
 

@@ -4,6 +4,7 @@
 //! session before it wants all that it will want makes the agent remove the rest.
 
 mod event;
+mod hello;
 mod slot;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +17,7 @@ use self::slot::{Slot, Wanted};
 use super::liveness::{Limits, Liveness};
 use super::turns::Turns;
 use super::violation::Violation;
-use crate::identifiers::{Hash, Malformed, PlacementKey, SessionId};
+use crate::identifiers::{Hash, PlacementKey, SessionId};
 use crate::v1;
 use crate::v1::agent_message::Body as Said;
 use crate::v1::hub_message::Body;
@@ -105,8 +106,8 @@ impl HubMachine {
         hello: &v1::Hello,
         now: Duration,
     ) -> Result<Option<SessionId>, Rejection> {
-        let protocol = common_version(hello)?;
-        let held = read_held(hello)?;
+        let protocol = hello::common_version(hello)?;
+        let held = hello::read_held(hello)?;
         self.slots
             .retain(|key, slot| held.contains_key(key) || !slot.is_empty());
         for key in held.keys() {
@@ -188,7 +189,7 @@ impl HubMachine {
         let session = self.session.as_mut().filter(|session| session.id == id)?;
         let body = if !session.welcomed {
             session.welcomed = true;
-            welcome(self.limits, session.protocol)
+            hello::welcome(self.limits, session.protocol)
         } else if let Some(certificate_pem) = session.certificate.take() {
             Body::Certificate(v1::Certificate { certificate_pem })
         } else if session.liveness.beat(now) {
@@ -357,45 +358,4 @@ fn next_change(slots: &mut BTreeMap<PlacementKey, Slot>, changed: &mut Turns) ->
             return Some(body);
         }
     }
-}
-
-fn welcome(limits: Limits, protocol: u32) -> Body {
-    let milliseconds = |time: Duration| u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
-    Body::Welcome(v1::Welcome {
-        protocol,
-        heartbeat_ms: milliseconds(limits.heartbeat),
-        silence_ms: milliseconds(limits.silence),
-        hub_version: env!("CARGO_PKG_VERSION").to_owned(),
-    })
-}
-
-/// The highest version that both sides speak.
-fn common_version(hello: &v1::Hello) -> Result<u32, Rejection> {
-    let (lowest, highest) = super::PROTOCOL;
-    let common = highest.min(hello.protocol_max);
-    if common < lowest.max(hello.protocol_min) {
-        return Err(Rejection::Version {
-            ours: super::PROTOCOL,
-            theirs: (hello.protocol_min, hello.protocol_max),
-        });
-    }
-    Ok(common)
-}
-
-fn read_held(hello: &v1::Hello) -> Result<BTreeMap<PlacementKey, (&str, u64, Hash)>, Malformed> {
-    let mut held = BTreeMap::new();
-    for v1::Held {
-        key,
-        uid,
-        generation,
-        hash,
-    } in &hello.held
-    {
-        let key = PlacementKey::from_wire(key.as_ref())?;
-        if uid.is_empty() {
-            return Err(Malformed::NoUid(key));
-        }
-        held.insert(key, (uid.as_str(), *generation, Hash::from_wire(hash)?));
-    }
-    Ok(held)
 }
