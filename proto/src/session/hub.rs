@@ -90,6 +90,12 @@ impl HubMachine {
         self.turn(key.clone());
     }
 
+    /// What the agent holds of this key is to stay, whatever it is; nothing when a value is wanted.
+    pub fn keep(&mut self, key: PlacementKey) {
+        self.slots.entry(key.clone()).or_default().keep();
+        self.turn(key);
+    }
+
     /// Nothing is known of this key any more: no value, no tombstone, no confirmed removal. What the agent still holds of it
     /// is absent from the next session's snapshot.
     pub fn forget(&mut self, key: &PlacementKey) {
