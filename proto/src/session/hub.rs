@@ -237,6 +237,16 @@ impl HubMachine {
         self.live(id).is_some()
     }
 
+    /// The UID of what this key is to be.
+    pub fn wanted_uid(&self, key: &PlacementKey) -> Option<&str> {
+        Some(&self.slots.get(key)?.wanted()?.uid)
+    }
+
+    /// Whether anything is remembered of this key: a value, a tombstone, a confirmed removal, or what the agent held.
+    pub fn is_known(&self, key: &PlacementKey) -> bool {
+        self.slots.contains_key(key)
+    }
+
     /// The hash of what this key is to be.
     pub fn wanted_hash(&self, key: &PlacementKey) -> Option<Hash> {
         Some(self.slots.get(key)?.wanted()?.hash)
