@@ -77,7 +77,9 @@ fn main() -> Result<ExitCode> {
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime> {
-    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
+    Ok(tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?)
 }
 
 #[expect(clippy::print_stdout, reason = "this is what the command is for")]

@@ -33,8 +33,12 @@ fn answer(mut stream: &TcpStream) -> Result<()> {
         #[expect(clippy::exit, reason = "a crash is what was asked for")]
         std::process::exit(1);
     }
-    let env: Map<String, Value> = std::env::vars().map(|(name, value)| (name, Value::String(value))).collect();
-    let file = path.strip_prefix("/file?").map(|file| std::fs::read_to_string(file).map_err(|e| e.to_string()));
+    let env: Map<String, Value> = std::env::vars()
+        .map(|(name, value)| (name, Value::String(value)))
+        .collect();
+    let file = path
+        .strip_prefix("/file?")
+        .map(|file| std::fs::read_to_string(file).map_err(|e| e.to_string()));
     let body = json!({"path": path, "env": env, "file": file.map(|text| text.unwrap_or_else(|error| error))});
     let body = body.to_string();
     let length = body.len();

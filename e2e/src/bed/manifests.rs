@@ -22,11 +22,17 @@ pub(crate) async fn install(client: &Client, folder: &Path) -> Result<()> {
     let mut crds = Vec::new();
     for file in files {
         let text = std::fs::read_to_string(&file)?;
-        let objects: Vec<Option<DynamicObject>> =
-            serde_saphyr::from_multiple(&text).with_context(|| format!("read {}", file.display()))?;
+        let objects: Vec<Option<DynamicObject>> = serde_saphyr::from_multiple(&text)
+            .with_context(|| format!("read {}", file.display()))?;
         for object in objects.into_iter().flatten() {
-            apply_cluster_wide(client, &object).await.with_context(|| format!("apply {}", file.display()))?;
-            if object.types.as_ref().is_some_and(|types| types.kind == "CustomResourceDefinition") {
+            apply_cluster_wide(client, &object)
+                .await
+                .with_context(|| format!("apply {}", file.display()))?;
+            if object
+                .types
+                .as_ref()
+                .is_some_and(|types| types.kind == "CustomResourceDefinition")
+            {
                 crds.push(object.name_any());
             }
         }
@@ -47,17 +53,25 @@ async fn apply_cluster_wide(client: &Client, object: &DynamicObject) -> Result<(
     let kind = ApiResource::from_gvk(&GroupVersionKind::try_from(types)?);
     let api = Api::<DynamicObject>::all_with(client.clone(), &kind);
     let params = PatchParams::apply(MANAGER).force();
-    api.patch(&object.name_any(), &params, &Patch::Apply(object)).await?;
+    api.patch(&object.name_any(), &params, &Patch::Apply(object))
+        .await?;
     Ok(())
 }
 
 /// Server-side applies a JSON object in a namespace or, without one, cluster-wide.
 pub(crate) async fn apply(client: &Client, object: &serde_json::Value) -> Result<()> {
     let object: DynamicObject = serde_json::from_value(object.clone())?;
-    let Some(namespace) = object.namespace() else { return apply_cluster_wide(client, &object).await };
+    let Some(namespace) = object.namespace() else {
+        return apply_cluster_wide(client, &object).await;
+    };
     let types = object.types.as_ref().context("an object without a kind")?;
     let kind = ApiResource::from_gvk(&GroupVersionKind::try_from(types)?);
     let api = Api::<DynamicObject>::namespaced_with(client.clone(), &namespace, &kind);
-    api.patch(&object.name_any(), &PatchParams::apply(MANAGER).force(), &Patch::Apply(&object)).await?;
+    api.patch(
+        &object.name_any(),
+        &PatchParams::apply(MANAGER).force(),
+        &Patch::Apply(&object),
+    )
+    .await?;
     Ok(())
 }
