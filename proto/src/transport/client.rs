@@ -50,9 +50,13 @@ impl Dialer {
         let uri: Uri = format!("http://{address}")
             .parse()
             .map_err(|_error| failed())?;
-        let (Some(host), Some(_port)) = (uri.host(), uri.port_u16()) else {
+        let (Some(host), Some(port)) = (uri.host(), uri.port_u16()) else {
             return Err(failed());
         };
+        // Neither a user nor a path.
+        if format!("{host}:{port}") != address {
+            return Err(failed());
+        }
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let server_name = ServerName::try_from(host.to_owned()).map_err(|_error| failed())?;
         let endpoint = Endpoint::from(uri)

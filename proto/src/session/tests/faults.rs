@@ -34,10 +34,10 @@ fn a_fenced_session_changes_nothing() {
     let mut wire = Wire::new([]);
     wire.hub.want(key("a"), "u1", body("v1"));
     wire.connect();
-    let messages = wire.from_hub();
-    wire.to_agent(messages);
+    let messages = wire.hub_says();
+    wire.agent_hears(messages);
     wire.agent.applied(&key("a"), 1);
-    let old = (wire.id, wire.from_agent());
+    let old = (wire.id, wire.agent_says());
     wire.connect();
     let before = wire.hub.clone();
     for message in old.1 {
@@ -94,19 +94,19 @@ fn a_body_that_is_not_what_its_hash_says_is_refused_and_removes_nothing() {
     let mut wire = Wire::new([held("a", "u1", 1, "v1")]);
     wire.hub.want(key("a"), "u1", body("v2"));
     wire.connect();
-    let mut messages = wire.from_hub();
+    let mut messages = wire.hub_says();
     for message in &mut messages {
         if let Some(Body::Desired(desired)) = &mut message.body {
             desired.body = body("tampered");
         }
     }
-    let events = wire.to_agent(messages);
+    let events = wire.agent_hears(messages);
     assert!(
         matches!(&events[..], [AgentEvent::Welcomed { .. }]),
         "{events:?}"
     );
-    let answers = wire.from_agent();
-    let hub = wire.to_hub(answers);
+    let answers = wire.agent_says();
+    let hub = wire.hub_hears(answers);
     assert!(
         matches!(&hub[..], [HubEvent::Refused { refusal, .. }] if refusal.reason == HASH_MISMATCH),
         "{hub:?}"
@@ -118,12 +118,12 @@ fn an_older_value_is_ignored_and_the_held_one_acknowledged() {
     let mut wire = open();
     wire.forge(Body::Desired(desired("u1", 5, "v5"))).unwrap();
     wire.agent.applied(&key("a"), 5);
-    wire.from_agent();
+    wire.agent_says();
     assert_eq!(
         wire.forge(Body::Desired(desired("u1", 4, "v4"))),
         Ok(Vec::new())
     );
-    let answers = wire.from_agent();
+    let answers = wire.agent_says();
     assert!(
         matches!(&answers[..], [AgentMessage { body: Some(agent_message::Body::Applied(applied)), .. }] if applied.generation == 5),
         "{answers:?}"
@@ -148,7 +148,7 @@ fn two_values_of_one_generation_are_a_violation() {
 fn an_acknowledgement_of_what_was_never_sent_is_a_violation() {
     let mut wire = open();
     wire.hub.want(key("a"), "u1", body("v1"));
-    wire.from_hub();
+    wire.hub_says();
     let applied = v1::Applied {
         key: Some(key("a").to_wire()),
         generation: 2,

@@ -37,7 +37,7 @@ fn an_equal_value_is_not_sent_again() {
     wire.connect();
     wire.round();
     assert!(!wire.hub.want(key("a"), "u1", body("v1")));
-    assert_eq!(said(&wire.from_hub()), Vec::<String>::new());
+    assert_eq!(said(&wire.hub_says()), Vec::<String>::new());
 }
 
 #[test]
@@ -46,21 +46,21 @@ fn only_the_newest_value_follows_the_one_in_flight() {
     wire.connect();
     wire.round();
     wire.hub.want(key("a"), "u1", body("v1"));
-    let first = wire.from_hub();
+    let first = wire.hub_says();
     assert_eq!(said(&first), ["a of u1 is 1"]);
     wire.hub.want(key("a"), "u1", body("v2"));
     wire.hub.want(key("a"), "u1", body("v3"));
     assert_eq!(
-        said(&wire.from_hub()),
+        said(&wire.hub_says()),
         Vec::<String>::new(),
         "one is in flight"
     );
-    wire.to_agent(first);
-    let answers = wire.from_agent();
-    wire.to_hub(answers);
-    let second = wire.from_hub();
+    wire.agent_hears(first);
+    let answers = wire.agent_says();
+    wire.hub_hears(answers);
+    let second = wire.hub_says();
     assert_eq!(said(&second), ["a of u1 is 2"]);
-    let events = wire.to_agent(second);
+    let events = wire.agent_hears(second);
     assert!(matches!(&events[..], [AgentEvent::Desired { body: b, .. }] if b == "v3"));
 }
 
@@ -72,7 +72,7 @@ fn a_value_that_comes_back_before_its_change_was_sent_is_not_sent() {
     wire.round();
     wire.hub.want(key("a"), "u1", body("v2"));
     wire.hub.want(key("a"), "u1", body("v1"));
-    assert_eq!(said(&wire.from_hub()), Vec::<String>::new());
+    assert_eq!(said(&wire.hub_says()), Vec::<String>::new());
 }
 
 #[test]
@@ -91,11 +91,11 @@ fn a_refused_value_parks_only_its_key_until_its_value_changes() {
     assert!(
         matches!(&hub[..], [HubEvent::Refused { refusal, .. }] if refusal.reason == "NamespaceMissing")
     );
-    assert_eq!(said(&wire.from_hub()), Vec::<String>::new());
+    assert_eq!(said(&wire.hub_says()), Vec::<String>::new());
 
     wire.hub.want(key("b"), "u2", body("v1"));
     wire.hub.want(key("a"), "u1", body("v2"));
-    assert_eq!(said(&wire.from_hub()), ["b of u2 is 1", "a of u1 is 2"]);
+    assert_eq!(said(&wire.hub_says()), ["b of u2 is 1", "a of u1 is 2"]);
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn generations_go_on_from_what_the_agent_holds() {
     wire.hub.want(key("same"), "u1", body("v1"));
     wire.hub.want(key("other"), "u2", body("v2"));
     wire.connect();
-    let messages = wire.from_hub();
+    let messages = wire.hub_says();
     let expected = [
         "welcome",
         "begin",
@@ -137,9 +137,9 @@ fn generations_go_on_from_what_the_agent_holds() {
         "end 2",
     ];
     assert_eq!(said(&messages), expected);
-    wire.to_agent(messages);
-    let answers = wire.from_agent();
-    let hub = wire.to_hub(answers);
+    wire.agent_hears(messages);
+    let answers = wire.agent_says();
+    let hub = wire.hub_hears(answers);
     assert!(
         hub.contains(&HubEvent::Applied {
             key: key("same"),
@@ -158,7 +158,7 @@ fn an_older_outcome_is_not_said() {
     wire.hub.want(key("a"), "u1", body("v2"));
     wire.round();
     wire.agent.applied(&key("a"), 1);
-    assert_eq!(wire.from_agent(), []);
+    assert_eq!(wire.agent_says(), []);
 }
 
 #[test]
@@ -173,9 +173,9 @@ fn a_busy_key_keeps_no_other_waiting() {
     for turn in 0..6 {
         let message = wire.hub.transmit(wire.id, wire.now).unwrap();
         order.extend(said(std::slice::from_ref(&message)));
-        wire.to_agent(vec![message]);
-        let answers = wire.from_agent();
-        wire.to_hub(answers);
+        wire.agent_hears(vec![message]);
+        let answers = wire.agent_says();
+        wire.hub_hears(answers);
         wire.hub.want(key("a"), "u1", body(&format!("turn {turn}")));
     }
     let expected = [

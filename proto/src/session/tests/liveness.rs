@@ -23,10 +23,10 @@ fn both_sides_beat_at_each_interval_whatever_else_they_say() {
     assert_eq!((agent.len(), hub.len()), (1, 1));
     wire.now = 10 * SECOND;
     wire.hub.want(key("a"), "u1", body("v2"));
-    let messages = wire.from_hub();
+    let messages = wire.hub_says();
     assert_eq!(said(&messages), ["heartbeat", "a of u1 is 2"]);
-    wire.to_agent(messages);
-    let answers = wire.from_agent();
+    wire.agent_hears(messages);
+    let answers = wire.agent_says();
     assert!(
         matches!(answers[0].body, Some(Body::Heartbeat(_))),
         "{answers:?}"
@@ -89,16 +89,16 @@ fn a_renewal_is_asked_for_in_each_session_until_a_certificate_comes() {
             }),
             "{hub:?}"
         );
-        assert_eq!(wire.from_agent(), []);
+        assert_eq!(wire.agent_says(), []);
     }
     wire.hub.certificate(wire.id, "pem".to_owned());
     wire.hub.want(key("a"), "u1", body("v1"));
-    let messages = wire.from_hub();
+    let messages = wire.hub_says();
     assert_eq!(said(&messages), ["certificate", "a of u1 is 1"]);
     let certificate = AgentEvent::Certificate {
         certificate_pem: "pem".to_owned(),
     };
-    assert_eq!(wire.to_agent(messages)[0], certificate);
+    assert_eq!(wire.agent_hears(messages)[0], certificate);
     wire.connect();
     assert!(
         !wire

@@ -26,12 +26,12 @@ fn a_tombstone_is_repeated_in_each_session_until_removed_is_heard() {
     wire.connect();
     assert_eq!(wire.round().0.last(), Some(&tombstone("a", "u1")));
     wire.connect();
-    let messages = wire.from_hub();
+    let messages = wire.hub_says();
     assert_eq!(
         said(&messages),
         ["welcome", "begin", "a of u1 goes", "end 1"]
     );
-    let events = wire.to_agent(messages);
+    let events = wire.agent_hears(messages);
     assert_eq!(
         events.len(),
         1,
@@ -44,7 +44,7 @@ fn a_tombstone_is_repeated_in_each_session_until_removed_is_heard() {
     assert!(wire.hub.is_removed(&key("a"), "u1"));
     wire.hub.remove(&key("a"), "u1");
     assert_eq!(
-        said(&wire.from_hub()),
+        said(&wire.hub_says()),
         Vec::<String>::new(),
         "it is gone already"
     );
@@ -71,13 +71,13 @@ fn a_recreated_key_is_removed_before_it_is_sent_anew() {
     wire.hub.want(key("a"), "u1", body("v1"));
     wire.round();
     wire.hub.want(key("a"), "u2", body("v2"));
-    let messages = wire.from_hub();
+    let messages = wire.hub_says();
     assert_eq!(said(&messages), ["a of u1 goes"]);
-    assert_eq!(wire.to_agent(messages), [tombstone("a", "u1")]);
+    assert_eq!(wire.agent_hears(messages), [tombstone("a", "u1")]);
     assert_eq!(wire.agent.removed(&key("a"), "u1"), None);
     let (_, hub) = wire.round();
     assert_eq!(hub, [removed("a", "u1")]);
-    assert_eq!(said(&wire.from_hub()), ["a of u2 is 2"]);
+    assert_eq!(said(&wire.hub_says()), ["a of u2 is 2"]);
 }
 
 #[test]
@@ -116,8 +116,8 @@ fn a_late_removed_does_not_take_what_is_wanted_again() {
     let next = wire.agent.removed(&key("a"), "u1");
     assert!(matches!(next, Some(AgentEvent::Desired { .. })), "{next:?}");
     wire.hub.remove(&key("a"), "u1");
-    let late = wire.from_agent();
-    assert!(!wire.to_hub(late).contains(&removed("a", "u1")));
+    let late = wire.agent_says();
+    assert!(!wire.hub_hears(late).contains(&removed("a", "u1")));
     assert_eq!(wire.round().0, [tombstone("a", "u1")]);
     assert!(!wire.hub.is_removed(&key("a"), "u1"));
 }
@@ -129,13 +129,30 @@ fn a_uid_that_is_wanted_again_after_its_tombstone_waits_for_removed() {
     wire.hub.want(key("a"), "u1", body("v1"));
     wire.round();
     wire.hub.remove(&key("a"), "u1");
-    let tombstone = wire.from_hub();
+    let tombstone = wire.hub_says();
     wire.hub.want(key("a"), "u1", body("v1"));
-    assert_eq!(said(&wire.from_hub()), Vec::<String>::new());
-    wire.to_agent(tombstone);
+    assert_eq!(said(&wire.hub_says()), Vec::<String>::new());
+    wire.agent_hears(tombstone);
     wire.agent.removed(&key("a"), "u1");
     wire.round();
-    assert_eq!(said(&wire.from_hub()), ["a of u1 is 2"]);
+    assert_eq!(said(&wire.hub_says()), ["a of u1 is 2"]);
+}
+
+#[test]
+fn a_uid_that_came_back_after_its_removal_can_be_removed_again() {
+    let mut wire = Wire::new([]);
+    wire.connect();
+    wire.hub.want(key("a"), "u1", body("v1"));
+    wire.round();
+    for _ in 0..2 {
+        wire.hub.remove(&key("a"), "u1");
+        assert_eq!(wire.round().0, [tombstone("a", "u1")]);
+        wire.hub.want(key("a"), "u1", body("v1"));
+        wire.agent.removed(&key("a"), "u1");
+        wire.round();
+        assert!(!wire.hub.is_removed(&key("a"), "u1"));
+        assert!(matches!(wire.round().0[..], [AgentEvent::Desired { .. }]));
+    }
 }
 
 #[test]
@@ -154,19 +171,19 @@ fn changes_made_while_a_snapshot_is_sent_keep_it_whole() {
     wire.hub.remove(&key("d"), "u1");
     // Held, and wanted only now: absent from the snapshot it would be removed.
     wire.hub.want(key("new"), "u9", body("v1"));
-    messages.extend(wire.from_hub());
+    messages.extend(wire.hub_says());
     let expected = ["c of u1 is 1", "d of u1 goes", "new of u9 is 1", "end 4"];
     assert_eq!(said(&messages[3..]), expected);
-    let events = wire.to_agent(messages);
+    let events = wire.agent_hears(messages);
     assert!(
         !events
             .iter()
             .any(|event| matches!(event, AgentEvent::Absent { .. })),
         "{events:?}"
     );
-    let answers = wire.from_agent();
-    wire.to_hub(answers);
-    assert_eq!(said(&wire.from_hub()), ["b of u1 is 2"]);
+    let answers = wire.agent_says();
+    wire.hub_hears(answers);
+    assert_eq!(said(&wire.hub_says()), ["b of u1 is 2"]);
 }
 
 #[test]
@@ -194,7 +211,7 @@ fn a_forgotten_key_is_absent_from_the_next_snapshot() {
     wire.connect();
     wire.round();
     wire.hub.forget(&key("a"));
-    assert_eq!(said(&wire.from_hub()), Vec::<String>::new());
+    assert_eq!(said(&wire.hub_says()), Vec::<String>::new());
     wire.connect();
     let (agent, _) = wire.round();
     assert!(
@@ -209,9 +226,9 @@ fn an_incomplete_snapshot_removes_nothing() {
         let mut wire = Wire::new([held("a", "u1", 1, "v1"), held("b", "u2", 1, "v1")]);
         wire.hub.want(key("b"), "u2", body("v1"));
         wire.connect();
-        let mut messages = wire.from_hub();
+        let mut messages = wire.hub_says();
         messages.pop();
-        wire.to_agent(messages);
+        wire.agent_hears(messages);
         let end = wire.forge(Body::SnapshotEnd(v1::SnapshotEnd { id, count }));
         assert!(matches!(end, Err(Violation::Incomplete { .. })), "{end:?}");
     }

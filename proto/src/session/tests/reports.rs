@@ -59,7 +59,7 @@ fn all_is_reported_after_welcome_endpoints_first_and_completeness_last() {
         let (_, hub) = wire.round();
         assert_eq!(kinds(&hub), expected);
     }
-    let report = wire.from_agent();
+    let report = wire.agent_says();
     assert_eq!(report, [], "once a session");
 }
 
@@ -84,10 +84,10 @@ fn a_report_names_its_key_and_only_a_changed_one_is_sent() {
     );
     wire.agent.endpoint(key("a"), endpoint("u1", "192.0.2.2"));
     wire.agent.endpoint(key("a"), endpoint("u1", "192.0.2.1"));
-    assert_eq!(wire.from_agent(), [], "it is what was sent");
+    assert_eq!(wire.agent_says(), [], "it is what was sent");
     wire.agent.endpoint(key("a"), endpoint("u1", "192.0.2.2"));
     wire.agent.endpoint(key("a"), endpoint("u1", "192.0.2.3"));
-    assert_eq!(wire.from_agent().len(), 1, "the newest only");
+    assert_eq!(wire.agent_says().len(), 1, "the newest only");
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn nothing_is_reported_of_what_is_not_held() {
     wire.round();
     wire.agent.report(key("a"), placement("u2", 1));
     wire.agent.report(key("b"), placement("u1", 1));
-    assert_eq!(wire.from_agent(), []);
+    assert_eq!(wire.agent_says(), []);
     wire.agent.report(key("a"), placement("u1", 1));
     wire.agent.removed(&key("a"), "u1");
     wire.agent.report(key("a"), placement("u1", 2));

@@ -71,31 +71,31 @@ impl Wire {
     }
 
     /// All that the hub has to say now, not yet delivered.
-    pub(super) fn from_hub(&mut self) -> Vec<HubMessage> {
+    pub(super) fn hub_says(&mut self) -> Vec<HubMessage> {
         std::iter::from_fn(|| self.hub.transmit(self.id, self.now)).collect()
     }
 
     /// All that the agent has to say now, not yet delivered.
-    pub(super) fn from_agent(&mut self) -> Vec<AgentMessage> {
+    pub(super) fn agent_says(&mut self) -> Vec<AgentMessage> {
         std::iter::from_fn(|| self.agent.transmit(self.now)).collect()
     }
 
-    pub(super) fn to_agent(&mut self, messages: Vec<HubMessage>) -> Vec<AgentEvent> {
+    pub(super) fn agent_hears(&mut self, messages: Vec<HubMessage>) -> Vec<AgentEvent> {
         let deliver = |message| self.agent.receive(message, self.now).unwrap();
         messages.into_iter().flat_map(deliver).collect()
     }
 
-    pub(super) fn to_hub(&mut self, messages: Vec<AgentMessage>) -> Vec<HubEvent> {
+    pub(super) fn hub_hears(&mut self, messages: Vec<AgentMessage>) -> Vec<HubEvent> {
         let deliver = |message| self.hub.receive(self.id, message, self.now).unwrap();
         messages.into_iter().flat_map(deliver).collect()
     }
 
     /// The hub speaks, then the agent answers.
     pub(super) fn round(&mut self) -> (Vec<AgentEvent>, Vec<HubEvent>) {
-        let messages = self.from_hub();
-        let agent = self.to_agent(messages);
-        let messages = self.from_agent();
-        (agent, self.to_hub(messages))
+        let messages = self.hub_says();
+        let agent = self.agent_hears(messages);
+        let messages = self.agent_says();
+        (agent, self.hub_hears(messages))
     }
 
     /// A message of this session that the hub's machine didn't send.
