@@ -356,12 +356,12 @@ impl HubMachine {
         uid: String,
     ) -> Result<Option<HubEvent>, Violation> {
         let key = PlacementKey::from_wire(key)?;
-        let asked = self
+        let gone = self
             .slots
             .get_mut(&key)
             .is_some_and(|slot| slot.removed(&uid));
         self.turn(key.clone());
-        Ok(asked.then_some(HubEvent::Removed { key, uid }))
+        Ok(gone.then_some(HubEvent::Removed { key, uid }))
     }
 }
 

@@ -50,7 +50,11 @@ impl Dialer {
         let uri: Uri = format!("http://{address}")
             .parse()
             .map_err(|_error| failed())?;
-        if uri.host().is_none() || uri.port_u16().is_none() {
+        let (Some(host), Some(port)) = (uri.host(), uri.port_u16()) else {
+            return Err(failed());
+        };
+        // Neither a user nor a path.
+        if format!("{host}:{port}") != address {
             return Err(failed());
         }
         let server_name = ServerName::try_from(server_name.to_owned())

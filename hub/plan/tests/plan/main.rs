@@ -1,5 +1,9 @@
 //! Plan tests: facts in, objects and verdicts out, in milliseconds.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 mod conditions;
 mod deletion;

@@ -201,14 +201,18 @@ impl Slot {
         }
     }
 
-    /// Returns whether this answers an open tombstone of this session.
+    /// The answer to a tombstone of this session. Returns whether its UID is gone for good: one that is wanted again comes
+    /// back, and is to be removable again.
     pub(super) fn removed(&mut self, uid: &str) -> bool {
-        let asked = self.going.get(uid) == Some(&true);
-        if asked {
-            self.going.remove(uid);
+        if self.going.get(uid) != Some(&true) {
+            return false;
+        }
+        self.going.remove(uid);
+        let gone = self.wanted.as_ref().is_none_or(|wanted| wanted.uid != uid);
+        if gone {
             self.gone.insert(uid.to_owned());
         }
-        asked
+        gone
     }
 
     pub(super) fn wanted(&self) -> Option<&Wanted> {
