@@ -140,7 +140,6 @@ impl Slot {
             // The agent drops the value, and with it the answer that it owed.
             self.in_flight = None;
             self.applied = None;
-            self.told = false;
         }
         Some(Body::Tombstone(v1::Tombstone {
             key: Some(key.to_wire()),

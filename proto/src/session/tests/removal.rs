@@ -3,6 +3,8 @@
 use super::wire::{Wire, body, held, key, said};
 use crate::session::{AgentEvent, HubEvent, Violation};
 use crate::v1;
+use crate::v1::AgentMessage;
+use crate::v1::agent_message::Body as Said;
 use crate::v1::hub_message::Body;
 
 fn tombstone(name: &str, uid: &str) -> AgentEvent {
@@ -136,6 +138,72 @@ fn a_uid_that_is_wanted_again_after_its_tombstone_waits_for_removed() {
     wire.agent.removed(&key("a"), "u1");
     wire.round();
     assert_eq!(said(&wire.hub_says()), ["a of u1 is 2"]);
+}
+
+#[test]
+fn a_tombstone_that_was_not_sent_yet_is_dropped_when_its_uid_is_wanted_again() {
+    let mut wire = Wire::new([]);
+    wire.connect();
+    wire.hub.want(key("a"), "u1", body("v1"));
+    wire.round();
+    wire.hub.remove(&key("a"), "u1");
+    wire.hub.want(key("a"), "u1", body("v1"));
+    assert_eq!(said(&wire.hub_says()), Vec::<String>::new());
+}
+
+#[test]
+fn removed_is_said_to_a_tombstone_only_and_heard_after_a_tombstone_only() {
+    let mut wire = Wire::new([held("a", "u1", 1, "v1")]);
+    wire.connect();
+    let (agent, _) = wire.round();
+    assert!(
+        matches!(agent.last(), Some(AgentEvent::Absent { .. })),
+        "{agent:?}"
+    );
+    wire.agent.removed(&key("a"), "u1");
+    let answers = wire.agent_says();
+    let answered = |answer: &AgentMessage| matches!(answer.body, Some(Said::Removed(_)));
+    assert!(!answers.iter().any(answered), "{answers:?}");
+
+    wire.hub.remove(&key("a"), "u1");
+    let early = AgentMessage {
+        session: wire.id.0,
+        body: Some(Said::Removed(v1::Removed {
+            key: Some(key("a").to_wire()),
+            uid: "u1".to_owned(),
+        })),
+    };
+    assert_eq!(wire.hub_hears(vec![early]), []);
+    assert!(!wire.hub.is_removed(&key("a"), "u1"));
+}
+
+#[test]
+fn what_nobody_asked_to_remove_stays_wanted() {
+    let mut wire = Wire::new([]);
+    wire.connect();
+    wire.hub.want(key("a"), "u1", body("v1"));
+    wire.round();
+    assert_eq!(wire.agent.removed(&key("a"), "u1"), None);
+    wire.agent.applied(&key("a"), 1);
+    let (_, hub) = wire.round();
+    assert_eq!(
+        hub,
+        [HubEvent::Applied {
+            key: key("a"),
+            generation: 1
+        }]
+    );
+}
+
+#[test]
+fn a_value_that_waits_for_a_removal_goes_by_its_own_tombstone() {
+    let mut wire = Wire::new([held("a", "u1", 5, "v1")]);
+    wire.hub.want(key("a"), "u2", body("v2"));
+    wire.connect();
+    wire.round();
+    wire.hub.remove(&key("a"), "u2");
+    assert_eq!(wire.round().1, [removed("a", "u2")]);
+    assert_eq!(wire.agent.removed(&key("a"), "u1"), None);
 }
 
 #[test]

@@ -12,6 +12,9 @@ use crate::v1;
 use crate::v1::hub_message::Body;
 use crate::v1::{AgentMessage, HubMessage, agent_message};
 
+/// More than any test has to say; a machine that never ends fails instead of hanging.
+const ENDLESS: usize = 1000;
+
 pub(super) fn key(name: &str) -> PlacementKey {
     PlacementKey::new("team", name).unwrap()
 }
@@ -72,12 +75,14 @@ impl Wire {
 
     /// All that the hub has to say now, not yet delivered.
     pub(super) fn hub_says(&mut self) -> Vec<HubMessage> {
-        std::iter::from_fn(|| self.hub.transmit(self.id, self.now)).collect()
+        let messages = std::iter::from_fn(|| self.hub.transmit(self.id, self.now));
+        messages.take(ENDLESS).collect()
     }
 
     /// All that the agent has to say now, not yet delivered.
     pub(super) fn agent_says(&mut self) -> Vec<AgentMessage> {
-        std::iter::from_fn(|| self.agent.transmit(self.now)).collect()
+        let messages = std::iter::from_fn(|| self.agent.transmit(self.now));
+        messages.take(ENDLESS).collect()
     }
 
     pub(super) fn agent_hears(&mut self, messages: Vec<HubMessage>) -> Vec<AgentEvent> {
