@@ -4,6 +4,7 @@ mod convergence;
 mod decoding;
 mod faults;
 mod generations;
+mod keeping;
 mod liveness;
 mod removal;
 mod reports;

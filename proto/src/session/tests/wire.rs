@@ -124,6 +124,7 @@ pub(super) fn said(messages: &[HubMessage]) -> Vec<String> {
         Body::SnapshotEnd(end) => format!("end {}", end.count),
         Body::Desired(it) => format!("{} of {} is {}", name(&it.key), it.uid, it.generation),
         Body::Tombstone(it) => format!("{} of {} goes", name(&it.key), it.uid),
+        Body::Keep(it) => format!("{} stays", name(&it.key)),
         Body::Certificate(_) => "certificate".to_owned(),
     };
     messages.iter().map(text).collect()
