@@ -60,7 +60,7 @@ fn main() -> Result<ExitCode> {
         Command::Bed(Bed::Enter { folder }) => bed::enter::enter(&folder),
         Command::Bed(Bed::Init { folder }) => {
             tracing_subscriber::fmt()
-                .with_env_filter(tracing_subscriber::EnvFilter::new("info,e2e=debug"))
+                .with_env_filter(tracing_subscriber::EnvFilter::new("info,e2e=debug,kube_client=off"))
                 .with_ansi(false)
                 .with_writer(std::io::stderr)
                 .init();

@@ -17,7 +17,7 @@ use crate::control::{ApiServerFault, ClusterSpec};
 pub(crate) const START_DEADLINE: Duration = Duration::from_secs(120);
 
 /// Logs every request once, when it ends; watches also when they start.
-const AUDIT_POLICY: &str = "{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: Metadata}]}\n";
+const AUDIT_POLICY: &str = r#"{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata"}]}"#;
 
 pub(crate) struct ControlPlane {
     netns: Arc<Netns>,

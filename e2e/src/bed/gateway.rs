@@ -1,4 +1,4 @@
-//! A cluster's gateway: Contour as the Gateway API's controller, Envoy as the proxy.
+//! A cluster's gateway: the Gateway API's CRDs, Contour as the Gateway API's controller, Envoy as the proxy.
 //!
 //! Both live in a network namespace of their own. Contour makes Envoy listen at a listener's port +
 //! 8000; a relay of ours carries the port that clients use there. Every address of the cluster's
@@ -41,7 +41,8 @@ pub(crate) async fn start(
     client: &Client,
 ) -> Result<()> {
     let netns = Arc::new(network(cluster, addresses).await?);
-    manifests::install(client, &spec.manifests.join("contour")).await?;
+    let [standard, own] = ["gateway-api", "contour"].map(|folder| spec.manifests.join(folder));
+    tokio::try_join!(manifests::install(client, &standard), manifests::install(client, &own))?;
     for object in objects() {
         manifests::apply(client, &object).await.context("set up the gateway")?;
     }

@@ -40,15 +40,19 @@ impl Member {
         let client = control_plane.client();
         watch_over("services", services::serve(client.clone(), addresses, Arc::clone(&netns)));
 
-        tell(stream, "starting nodes").await?;
-        let node = ProcessNode::start(&spec, addresses, &netns, pods, &pki).await?;
-        fake::start(&spec, addresses, &netns, &pki, &client).await?;
-        tell(stream, "installing the Gateway API").await?;
-        manifests::install(&client, &spec.manifests.join("gateway-api")).await?;
-        if spec.gateway {
-            tell(stream, "starting the gateway").await?;
-            gateway::start(&spec, addresses, &netns, &pki, &client).await?;
-        }
+        let gateway = if spec.gateway { "starting nodes and gateway" } else { "starting nodes" };
+        tell(stream, gateway).await?;
+        let (node, (), ()) = tokio::try_join!(
+            ProcessNode::start(&spec, addresses, &netns, pods, &pki),
+            fake::start(&spec, addresses, &netns, &pki, &client),
+            async {
+                if spec.gateway {
+                    gateway::start(&spec, addresses, &netns, &pki, &client).await
+                } else {
+                    manifests::install(&client, &spec.manifests.join("gateway-api")).await
+                }
+            },
+        )?;
         let person = pki.client("bed:admin", Some("system:masters"))?;
         Ok(Self { addresses, netns, control_plane, node, ca_pem: pki.ca_pem, person })
     }
