@@ -88,7 +88,9 @@ fn placement_policy(spec: &ClusterSpec) -> Vec<Value> {
         "object.spec.containers.all(c, [{}].exists(i, (c.image + ':').contains(i)))",
         images.join(", ")
     );
-    let to = |node: &str| format!("Object{{spec: Object.spec{{nodeSelector: {{'{NODE_LABEL}': '{node}'}}}}}}");
+    // Server-side apply can't set a part of a selector, which is atomic; a JSON patch can add one.
+    let selector = format!("{{'{NODE_LABEL}': {known} ? 'process' : 'fake'}}");
+    let patch = format!("[JSONPatch{{op: 'add', path: '/spec/nodeSelector', value: {selector}}}]");
     vec![
         json!({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy",
@@ -101,11 +103,7 @@ fn placement_policy(spec: &ClusterSpec) -> Vec<Value> {
                 }]},
                 "matchConditions": [{"name": "free", "expression":
                     "!has(object.spec.nodeSelector) && !has(object.spec.nodeName)"}],
-                "mutations": [{
-                    "patchType": "ApplyConfiguration",
-                    "applyConfiguration": {"expression":
-                        format!("{known} ? {} : {}", to("process"), to("fake"))},
-                }],
+                "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": patch}}],
             },
         }),
         json!({
