@@ -13,6 +13,7 @@ mod fleet;
 mod folder;
 mod forward;
 pub mod programs;
+pub mod wait;
 
 pub use cluster::Cluster;
 pub use control::ImageProgram;
