@@ -18,6 +18,8 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// The main job: a fleet, one InferenceServer, an answer from each cluster
+    Demo(e2e::demo::Demo),
     /// Start a hub and its members, and keep them until Ctrl-C
     Up(Up),
     /// Parts of a fleet that run inside its namespaces
@@ -56,6 +58,7 @@ enum Bed {
 
 fn main() -> Result<ExitCode> {
     match Args::parse().command {
+        Command::Demo(demo) => runtime()?.block_on(demo.run()),
         Command::Up(up) => runtime()?.block_on(run_fleet(up)),
         Command::Bed(Bed::Enter { folder }) => bed::enter::enter(&folder),
         Command::Bed(Bed::Init { folder }) => {
