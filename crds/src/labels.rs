@@ -39,9 +39,6 @@ pub const GENERATION: &str = "inferfleet.io/generation";
 /// Annotation of a ServerPlacement: SHA-256 of its value as the hub sent it, hexadecimal.
 pub const HASH: &str = "inferfleet.io/hash";
 
-/// Annotation of each applied object: SHA-256 of what was applied, hexadecimal.
-pub const APPLIED_HASH: &str = "inferfleet.io/applied-hash";
-
 /// Finalizer of an InferenceServer: held until every member has confirmed that its part is gone.
 pub const CLEANUP: &str = "inferfleet.io/cleanup";
 

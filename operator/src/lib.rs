@@ -1,1 +1,11 @@
-//! What hub and agent both stand on: apply and ownership, wake-ups, telemetry, the admin endpoint.
+//! What hub and agent both stand on, and that knows nothing of inference.
+//!
+//! A component watches ([`cache`]), is woken by what changed ([`wake`]), plans elsewhere, writes what differs
+//! ([`apply`] by the rules of [`ownership`]), and can be looked at ([`telemetry`], [`admin`]).
+
+pub mod admin;
+pub mod apply;
+pub mod cache;
+pub mod ownership;
+pub mod telemetry;
+pub mod wake;

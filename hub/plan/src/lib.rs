@@ -1,1 +1,129 @@
 //! The pure planner of the hub: facts in, placements, discovery objects and verdicts out.
+//!
+//! It has no client, no clock and no randomness. In the order of a pass:
+//!
+//! * [`facts`]: all that a plan is made from;
+//! * [`placements`]: what each member cluster is to hold;
+//! * [`clusters`]: how each target is, judged once for everything that follows;
+//! * [`endpoints`] and [`weights`]: the discovery Services and their EndpointSlices;
+//! * [`routes`]: the discovery HTTPRoutes;
+//! * [`conditions`]: one file and one function per condition;
+//! * [`status`]: the status that carries them.
+
+pub mod clusters;
+pub mod conditions;
+pub mod endpoints;
+pub mod facts;
+pub mod placements;
+pub mod routes;
+pub mod status;
+pub mod weights;
+
+use crds::v1alpha1::{InferenceServer, InferenceServerStatus};
+use gateway_api::httproutes::HttpRoute;
+use k8s_openapi::{
+    api::{core::v1::Service, discovery::v1::EndpointSlice},
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
+    jiff::Timestamp,
+};
+
+use crate::facts::{Facts, Reference};
+
+/// All that the hub does for one server. No choices are left in it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// The discovery objects, in the order in which they are applied: what a route names exists before it.
+    pub services: Vec<Service>,
+    /// The EndpointSlices of those Services.
+    pub slices: Vec<EndpointSlice>,
+    /// The discovery HTTPRoutes. None while the Gateway API is not installed.
+    pub routes: Vec<HttpRoute>,
+    /// Objects of ours that are no longer wanted, routes first.
+    pub surplus: Vec<Reference>,
+    /// May the server's finalizer go?
+    pub release: bool,
+    /// What the server's status is to be.
+    pub status: InferenceServerStatus,
+}
+
+/// Plans the discovery objects and the status of one server.
+pub fn plan(facts: &Facts<'_>, now: Timestamp) -> Plan {
+    let clusters = clusters::judge(facts);
+    let deleting = facts.server.metadata.deletion_timestamp.is_some();
+    let discovery = endpoints::discovery(facts, &clusters);
+    let routes = if deleting {
+        Vec::new()
+    } else {
+        routes::discovery(facts, &discovery)
+    };
+    let release = deleting && clusters.iter().all(|cluster| cluster.gone);
+    let verdicts = conditions::judge(facts, &clusters, &discovery);
+    let status = status::status(facts, &clusters, &verdicts, now);
+    let surplus = surplus(facts, &discovery, &routes);
+    Plan {
+        services: discovery.services,
+        slices: discovery.slices,
+        routes,
+        surplus,
+        release,
+        status,
+    }
+}
+
+/// What we own and the plan no longer has: routes go before what they name.
+fn surplus(
+    facts: &Facts<'_>,
+    discovery: &endpoints::Discovery,
+    routes: &[HttpRoute],
+) -> Vec<Reference> {
+    let route_names: Vec<_> = routes
+        .iter()
+        .filter_map(|route| route.metadata.name.as_deref())
+        .collect();
+    let slice_names: Vec<_> = discovery
+        .slices
+        .iter()
+        .filter_map(|slice| slice.metadata.name.as_deref())
+        .collect();
+    let service_names: Vec<_> = discovery
+        .services
+        .iter()
+        .filter_map(|service| service.metadata.name.as_deref())
+        .collect();
+    let absent = |meta: &ObjectMeta, names: &[&str]| {
+        !meta
+            .name
+            .as_deref()
+            .is_some_and(|name| names.contains(&name))
+    };
+    let observed = &facts.observed;
+    let routes = observed
+        .routes
+        .iter()
+        .filter(|route| absent(&route.metadata, &route_names));
+    let slices = observed
+        .slices
+        .iter()
+        .filter(|slice| absent(&slice.metadata, &slice_names));
+    let services = observed
+        .services
+        .iter()
+        .filter(|service| absent(&service.metadata, &service_names));
+    routes
+        .map(|route| Reference::route(&route.metadata))
+        .chain(slices.map(|slice| Reference::slice(&slice.metadata)))
+        .chain(services.map(|service| Reference::service(&service.metadata)))
+        .collect()
+}
+
+/// The owner of every discovery object.
+fn owner(server: &InferenceServer) -> OwnerReference {
+    OwnerReference {
+        api_version: "inferfleet.io/v1alpha1".to_owned(),
+        kind: "InferenceServer".to_owned(),
+        name: server.metadata.name.clone().unwrap_or_default(),
+        uid: server.metadata.uid.clone().unwrap_or_default(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }
+}

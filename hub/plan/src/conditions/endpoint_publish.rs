@@ -1,0 +1,26 @@
+//! Is the endpoint of every target cluster published in the hub?
+
+use crds::condition::{ENDPOINT_PUBLISH, Verdict};
+
+use crate::{clusters::Cluster, endpoints::Discovery, facts::Facts};
+
+/// True when every target reports an endpoint and the hub's API server took Service and slices.
+pub(super) fn endpoint_publish(
+    facts: &Facts<'_>,
+    targets: &[&Cluster],
+    discovery: &Discovery,
+) -> Verdict {
+    if let Some(failure) = super::failure(ENDPOINT_PUBLISH, facts, &["Service", "EndpointSlice"]) {
+        return failure;
+    }
+    let found: Vec<_> = targets
+        .iter()
+        .map(|cluster| (*cluster, &cluster.endpoint))
+        .collect();
+    let done = if discovery.merged {
+        "the endpoint of every target is published; targets of nearly equal weights share one"
+    } else {
+        "the endpoint of every target is published"
+    };
+    super::over_clusters(ENDPOINT_PUBLISH, &found, done)
+}

@@ -1,0 +1,28 @@
+//! Can the specification be carried out at all? What the API server's own checks can't see.
+
+use crds::{
+    condition::{VALIDATION, Verdict},
+    reason,
+};
+
+use crate::{facts::Facts, placements};
+
+/// True when the namespace may have servers and the RuntimeProfile exists.
+pub(super) fn validation(facts: &Facts<'_>) -> Verdict {
+    if placements::is_refused(facts.server) {
+        let message = "namespace cluster can have no InferenceServer: /cluster/... are the paths between hub and members";
+        return Verdict::no(VALIDATION, reason::NAMESPACE_REFUSED, message);
+    }
+    let profile = &facts.server.spec.runtime.profile;
+    if facts.profile.is_none() {
+        let message = format!(
+            "there is no RuntimeProfile {profile}: create it, or name another in spec.runtime.profile"
+        );
+        return Verdict::no(VALIDATION, reason::PROFILE_NOT_FOUND, message);
+    }
+    Verdict::yes(
+        VALIDATION,
+        reason::VALID,
+        format!("RuntimeProfile {profile} serves it"),
+    )
+}

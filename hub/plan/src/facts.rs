@@ -1,0 +1,218 @@
+//! All that a plan is made from: objects from watch caches, and what the members last said. No choices here.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use crds::{
+    ClusterName,
+    condition::State,
+    v1alpha1::{GatewayReference, InferenceServer, Replicas, RuntimeProfile},
+};
+use gateway_api::httproutes::HttpRoute;
+use k8s_openapi::{
+    api::{core::v1::Service, discovery::v1::EndpointSlice},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+
+/// The snapshot that one server is planned from.
+#[derive(Debug)]
+pub struct Facts<'a> {
+    /// The server.
+    pub server: &'a InferenceServer,
+    /// The RuntimeProfile that it names, if there is one.
+    pub profile: Option<&'a RuntimeProfile>,
+    /// Every target, and every other cluster that holds or may hold a placement of this server.
+    pub clusters: BTreeMap<ClusterName, ClusterFacts>,
+    /// The hub's Gateway for discovery routes.
+    pub gateway: Option<&'a GatewayReference>,
+    /// Does the hub's API server know HTTPRoutes?
+    pub gateway_api: bool,
+    /// Our objects, as they are.
+    pub observed: Observed,
+    /// Objects that could not be applied in the last pass: kind and name, reason, sentence.
+    pub failures: Vec<Failure>,
+}
+
+/// An object that the API server did not take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Its kind.
+    pub kind: String,
+    /// CamelCase.
+    pub reason: &'static str,
+    /// A sentence for a person.
+    pub message: String,
+}
+
+/// Our objects of one server in the hub: each of them has the server as its controller.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    /// Discovery Services.
+    pub services: Vec<Arc<Service>>,
+    /// Their EndpointSlices: also the hub's memory of clusters that it can't hear.
+    pub slices: Vec<Arc<EndpointSlice>>,
+    /// Discovery HTTPRoutes.
+    pub routes: Vec<Arc<HttpRoute>>,
+}
+
+/// What the hub knows of one cluster with regard to one server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClusterFacts {
+    /// How far it came on its way into the fleet.
+    pub membership: Membership,
+    /// Has its session brought every report since it began?
+    pub reporting: bool,
+    /// Did the member confirm that nothing of this server is left there?
+    pub gone: bool,
+    /// Why the agent can't apply the value that is wanted now.
+    pub refusal: Option<Refusal>,
+    /// The last report of the placement.
+    pub placement: Option<PlacementFacts>,
+    /// The last report of the endpoint.
+    pub endpoint: Option<EndpointFacts>,
+}
+
+/// How far a cluster came on its way into the fleet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Membership {
+    /// There is no MemberCluster of that name.
+    #[default]
+    Absent,
+    /// There is one, and no agent has enrolled.
+    Invited,
+    /// An agent has enrolled.
+    Joined,
+}
+
+/// Why an agent can't apply a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// CamelCase.
+    pub reason: String,
+    /// A sentence for a person.
+    pub message: String,
+}
+
+/// What an agent said of a placement.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlacementFacts {
+    /// Does it speak of the value that is wanted now?
+    pub current: bool,
+    /// What it said of each step.
+    pub steps: BTreeMap<Step, StepFacts>,
+    /// Replicas there.
+    pub replicas: Replicas,
+}
+
+/// A step that a member takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Step {
+    /// Deployment, Service, ServiceAccount.
+    Backend,
+    /// The traffic HTTPRoute.
+    TrafficRoute,
+    /// The model list.
+    ModelConfig,
+    /// Replicas are ready.
+    Health,
+}
+
+impl Step {
+    /// All steps, in their order.
+    pub const ALL: [Self; 4] = [
+        Self::Backend,
+        Self::ModelConfig,
+        Self::TrafficRoute,
+        Self::Health,
+    ];
+}
+
+/// What a member said of a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepFacts {
+    /// Done, failed, or on its way.
+    pub state: State,
+    /// CamelCase.
+    pub reason: String,
+    /// A sentence for a person.
+    pub message: String,
+}
+
+/// Where a cluster admits traffic, or why nowhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EndpointFacts {
+    /// IP addresses, as text.
+    pub addresses: Vec<String>,
+    /// Their port.
+    pub port: u16,
+    /// Why there is none; empty when there is one.
+    pub reason: String,
+    /// A sentence for a person.
+    pub message: String,
+}
+
+/// An object by kind, name and UID, to be deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reference {
+    /// What it is.
+    pub kind: Kind,
+    /// Its name, in the server's namespace.
+    pub name: String,
+    /// The precondition of its deletion.
+    pub uid: String,
+}
+
+/// The kinds that the hub deletes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// gateway.networking.k8s.io HTTPRoute.
+    Route,
+    /// discovery.k8s.io EndpointSlice.
+    Slice,
+    /// core Service.
+    Service,
+}
+
+impl Reference {
+    pub(crate) fn route(meta: &ObjectMeta) -> Self {
+        Self::of(Kind::Route, meta)
+    }
+
+    pub(crate) fn slice(meta: &ObjectMeta) -> Self {
+        Self::of(Kind::Slice, meta)
+    }
+
+    pub(crate) fn service(meta: &ObjectMeta) -> Self {
+        Self::of(Kind::Service, meta)
+    }
+
+    fn of(kind: Kind, meta: &ObjectMeta) -> Self {
+        Self {
+            kind,
+            name: meta.name.clone().unwrap_or_default(),
+            uid: meta.uid.clone().unwrap_or_default(),
+        }
+    }
+}
+
+impl Facts<'_> {
+    /// The weight of a target; `None`: the cluster is no target.
+    pub(crate) fn weight(&self, cluster: &ClusterName) -> Option<u32> {
+        let targets = &self.server.spec.cluster_targets;
+        targets
+            .iter()
+            .find(|target| target.cluster_id == cluster.as_str())
+            .map(|target| target.weight)
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.server.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    pub(crate) fn namespace(&self) -> &str {
+        self.server
+            .metadata
+            .namespace
+            .as_deref()
+            .unwrap_or_default()
+    }
+}

@@ -1,0 +1,177 @@
+//! The status of a server: its conditions, its clusters worst first, and the strings that columns print.
+
+use std::collections::BTreeMap;
+
+use crds::{
+    condition::{self, AVAILABLE, READY, State, VALIDATION, Verdict},
+    v1alpha1::{
+        ClusterCounts, ClusterEndpoint, ClusterState, ClusterStatus, InferenceServerStatus,
+        Published, ReasonCount, ReplicaCounts, ServerState, Summary,
+    },
+};
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+
+use crate::{clusters::Cluster, facts::Facts};
+
+/// A status names at most this many clusters, so that its size is bounded whatever the fleet's.
+const CLUSTERS_MAX: usize = 100;
+/// The longest message of a cluster, in characters.
+const MESSAGE_MAX: usize = 512;
+/// Addresses that a cluster's entry shows.
+const ADDRESSES_MAX: usize = 4;
+/// The reasons that are counted.
+const REASONS_MAX: usize = 32;
+
+/// The whole status. Times move only with what they speak of, so an unchanged world yields an equal status.
+pub fn status(
+    facts: &Facts<'_>,
+    clusters: &[Cluster],
+    verdicts: &[Verdict],
+    now: Timestamp,
+) -> InferenceServerStatus {
+    let previous = facts.server.status.clone().unwrap_or_default();
+    let generation = facts.server.metadata.generation.unwrap_or_default();
+    let mut worst_first: Vec<_> = clusters
+        .iter()
+        .filter(|cluster| cluster.weight.is_some() || !cluster.gone)
+        .collect();
+    worst_first.sort_by(|a, b| a.state.cmp(&b.state).then_with(|| a.name.cmp(&b.name)));
+    InferenceServerStatus {
+        observed_generation: generation,
+        state: state(facts, &worst_first, verdicts),
+        summary: summary(facts, &worst_first, verdicts),
+        conditions: condition::merge(&previous.conditions, verdicts, generation, now),
+        clusters: worst_first
+            .iter()
+            .take(CLUSTERS_MAX)
+            .map(|cluster| cluster_status(cluster, &previous.clusters, now))
+            .collect(),
+    }
+}
+
+fn is(verdicts: &[Verdict], kind: &str, state: State) -> bool {
+    verdicts
+        .iter()
+        .any(|verdict| verdict.kind == kind && verdict.state == state)
+}
+
+fn state(facts: &Facts<'_>, clusters: &[&Cluster], verdicts: &[Verdict]) -> ServerState {
+    if facts.server.metadata.deletion_timestamp.is_some() {
+        ServerState::Deleting
+    } else if is(verdicts, READY, State::True) {
+        ServerState::Serving
+    } else if is(verdicts, AVAILABLE, State::True) {
+        ServerState::Degraded
+    } else if is(verdicts, VALIDATION, State::False)
+        || clusters
+            .iter()
+            .all(|cluster| cluster.state == ClusterState::Failed)
+    {
+        ServerState::Failed
+    } else {
+        ServerState::Creating
+    }
+}
+
+fn summary(facts: &Facts<'_>, clusters: &[&Cluster], verdicts: &[Verdict]) -> Summary {
+    let targets = clusters.iter().filter(|cluster| cluster.weight.is_some());
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    let total = count(targets.clone().count());
+    let ready = count(
+        targets
+            .clone()
+            .filter(|cluster| cluster.state == ClusterState::Serving)
+            .count(),
+    );
+    let wanted = facts.server.spec.replicas.saturating_mul(total);
+    let replicas_ready = targets.fold(0u32, |sum, cluster| {
+        sum.saturating_add(cluster.replicas.ready)
+    });
+    Summary {
+        clusters: ClusterCounts {
+            total,
+            ready,
+            text: format!("{ready}/{total}"),
+        },
+        replicas: ReplicaCounts {
+            wanted,
+            ready: replicas_ready,
+            text: format!("{replicas_ready}/{wanted}"),
+        },
+        reason: reason(clusters, verdicts),
+        reasons: reasons(clusters),
+    }
+}
+
+/// The worst reason, and where: a cluster's, unless it is the hub's own.
+fn reason(clusters: &[&Cluster], verdicts: &[Verdict]) -> String {
+    let Some(ready) = verdicts.iter().find(|verdict| verdict.kind == READY) else {
+        return String::new();
+    };
+    let place = clusters
+        .iter()
+        .find(|cluster| ready.state != State::True && cluster.reason == ready.reason);
+    match place {
+        Some(cluster) => format!("{} ({})", ready.reason, cluster.name),
+        None => ready.reason.clone(),
+    }
+}
+
+/// How many clusters give each reason, most frequent first.
+fn reasons(clusters: &[&Cluster]) -> Vec<ReasonCount> {
+    let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
+    for cluster in clusters
+        .iter()
+        .filter(|cluster| cluster.state != ClusterState::Serving)
+    {
+        *counts.entry(&cluster.reason).or_default() += 1;
+    }
+    let mut counts: Vec<_> = counts
+        .into_iter()
+        .map(|(reason, clusters)| ReasonCount {
+            reason: reason.to_owned(),
+            clusters,
+        })
+        .collect();
+    counts.sort_by(|a, b| {
+        b.clusters
+            .cmp(&a.clusters)
+            .then_with(|| a.reason.cmp(&b.reason))
+    });
+    counts.truncate(REASONS_MAX);
+    counts
+}
+
+fn cluster_status(cluster: &Cluster, previous: &[ClusterStatus], now: Timestamp) -> ClusterStatus {
+    let before = previous
+        .iter()
+        .find(|status| status.cluster_id == cluster.name.as_str());
+    let since = before
+        .filter(|status| status.state == cluster.state)
+        .map_or(Time(now), |status| status.since.clone());
+    let ready = cluster.routable && cluster.weight.is_some_and(|weight| weight > 0);
+    let endpoint = (!cluster.addresses.is_empty()).then(|| ClusterEndpoint {
+        addresses: cluster
+            .addresses
+            .iter()
+            .take(ADDRESSES_MAX)
+            .map(ToString::to_string)
+            .collect(),
+        address_count: u32::try_from(cluster.addresses.len()).unwrap_or(u32::MAX),
+        port: cluster.port,
+        published: if ready {
+            Published::Ready
+        } else {
+            Published::NotReady
+        },
+    });
+    ClusterStatus {
+        cluster_id: cluster.name.as_str().to_owned(),
+        state: cluster.state,
+        reason: cluster.reason.clone(),
+        message: cluster.message.chars().take(MESSAGE_MAX).collect(),
+        replicas: cluster.replicas,
+        endpoint,
+        since,
+    }
+}

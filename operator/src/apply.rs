@@ -1,0 +1,209 @@
+//! Writes: server-side apply and deletion, each with a precondition. Decides nothing.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{
+    Api, Client, ResourceExt,
+    api::{
+        ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions,
+        PropagationPolicy,
+    },
+};
+
+use crate::{
+    cache::ObjectKey,
+    ownership::{Desired, controller},
+};
+
+/// A write that did not come about.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The API server did not take an object.
+    #[error("apply {kind} {key}")]
+    Apply {
+        /// The object's kind.
+        kind: String,
+        /// The object's name.
+        key: ObjectKey,
+        /// What the API server said.
+        source: kube::Error,
+    },
+    /// An object of that name is not ours.
+    #[error("{kind} {key} exists and belongs to {owner}")]
+    NameConflict {
+        /// The object's kind.
+        kind: String,
+        /// The object's name.
+        key: ObjectKey,
+        /// Who owns it, in words.
+        owner: String,
+    },
+    /// The API server did not delete an object.
+    #[error("delete {kind} {key}")]
+    Delete {
+        /// The object's kind.
+        kind: String,
+        /// The object's name.
+        key: ObjectKey,
+        /// What the API server said.
+        source: kube::Error,
+    },
+}
+
+/// When an operation that failed is worth another try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// Later: the cause passes by itself.
+    Later,
+    /// When something changes: the same request will be refused again.
+    OnChange,
+}
+
+impl Error {
+    /// When to try again.
+    pub fn retry(&self) -> Retry {
+        match self {
+            Self::Apply { .. } | Self::Delete { .. } => match self.code() {
+                Some(400 | 403 | 404 | 422) => Retry::OnChange,
+                // 409 as well: gone or replaced meanwhile; the watch may have said so before this plan failed.
+                Some(_) | None => Retry::Later,
+            },
+            Self::NameConflict { .. } => Retry::OnChange,
+        }
+    }
+
+    /// The API server's HTTP code, if it answered.
+    pub fn code(&self) -> Option<u16> {
+        match self {
+            Self::Apply {
+                source: kube::Error::Api(status),
+                ..
+            }
+            | Self::Delete {
+                source: kube::Error::Api(status),
+                ..
+            } => Some(status.code),
+            Self::Apply { .. } | Self::Delete { .. } | Self::NameConflict { .. } => None,
+        }
+    }
+
+    /// The error and its cause, in one line.
+    pub fn sentence(&self) -> String {
+        match self {
+            Self::Apply {
+                source: kube::Error::Api(status),
+                ..
+            }
+            | Self::Delete {
+                source: kube::Error::Api(status),
+                ..
+            } => format!("{self}: {}", status.message),
+            Self::Apply { source, .. } | Self::Delete { source, .. } => format!("{self}: {source}"),
+            Self::NameConflict { .. } => self.to_string(),
+        }
+    }
+}
+
+/// Applies an object as `manager`. `live` is what the cache holds of it.
+///
+/// A new object carries `resourceVersion: "1"`, which the API server creates or answers with 409: it never merges us
+/// into another's object. Then one read tells whether the object is ours after all, unseen by our watch because
+/// somebody took its label.
+///
+/// # Errors
+/// [`Error::NameConflict`] when somebody else owns it, else [`Error::Apply`].
+pub async fn apply(
+    client: &Client,
+    manager: &str,
+    desired: &Desired,
+    live: Option<&ObjectMeta>,
+) -> Result<DynamicObject, Error> {
+    let api = api(client, &desired.resource, &desired.key);
+    let kind = desired.resource.kind.clone();
+    let failed = |source| Error::Apply {
+        kind: kind.clone(),
+        key: desired.key.clone(),
+        source,
+    };
+    let write = async |document: serde_json::Value| {
+        let parameters = PatchParams::apply(manager).force();
+        api.patch(&desired.key.name, &parameters, &Patch::Apply(document))
+            .await
+    };
+    if let Some(live) = live {
+        owned(desired, live)?;
+        let uid = live.uid.as_deref().unwrap_or_default();
+        return write(desired.document("uid", uid)).await.map_err(failed);
+    }
+    match write(desired.document("resourceVersion", "1")).await {
+        Err(kube::Error::Api(status)) if status.code == 409 => {
+            let live = api.get_metadata(&desired.key.name).await.map_err(failed)?;
+            owned(desired, &live.metadata)?;
+            write(desired.document("uid", &live.uid().unwrap_or_default()))
+                .await
+                .map_err(failed)
+        }
+        result => result.map_err(failed),
+    }
+}
+
+/// Is the live object the desired one's? Decided by the controller's UID.
+#[expect(
+    clippy::result_large_err,
+    reason = "kube's error is large, and a failed write is rare"
+)]
+fn owned(desired: &Desired, live: &ObjectMeta) -> Result<(), Error> {
+    let owner = controller(live);
+    if owner.map(|owner| &owner.uid) == desired.owner.as_ref() {
+        return Ok(());
+    }
+    let owner = owner.map_or_else(
+        || "somebody who set no controller".to_owned(),
+        |owner| format!("{} {} ({})", owner.kind, owner.name, owner.uid),
+    );
+    Err(Error::NameConflict {
+        kind: desired.resource.kind.clone(),
+        key: desired.key.clone(),
+        owner,
+    })
+}
+
+/// Deletes the object of that name and UID. One that is gone, or replaced by another UID, counts as deleted.
+///
+/// # Errors
+/// [`Error::Delete`] when the API server refuses or can't be reached.
+pub async fn delete(
+    client: &Client,
+    resource: &ApiResource,
+    key: &ObjectKey,
+    uid: &str,
+    propagation: PropagationPolicy,
+) -> Result<(), Error> {
+    let parameters = DeleteParams {
+        preconditions: Some(Preconditions {
+            uid: Some(uid.to_owned()),
+            resource_version: None,
+        }),
+        propagation_policy: Some(propagation),
+        ..DeleteParams::default()
+    };
+    match api(client, resource, key)
+        .delete(&key.name, &parameters)
+        .await
+    {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        Err(source) => Err(Error::Delete {
+            kind: resource.kind.clone(),
+            key: key.clone(),
+            source,
+        }),
+    }
+}
+
+fn api(client: &Client, resource: &ApiResource, key: &ObjectKey) -> Api<DynamicObject> {
+    if key.namespace.is_empty() {
+        Api::all_with(client.clone(), resource)
+    } else {
+        Api::namespaced_with(client.clone(), &key.namespace, resource)
+    }
+}

@@ -1,0 +1,335 @@
+//! Watch caches: every read of a reconcile comes from here.
+//!
+//! Owns one kind's objects as the API server last told them, trimmed to what is read. It must not write, and it must
+//! not decide: whoever wants to know of a change is called with the object before and after.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::StreamExt;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{
+    Api, Resource, ResourceExt,
+    runtime::{
+        WatchStreamExt,
+        utils::Backoff,
+        watcher::{self, Event},
+    },
+};
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+
+/// Namespace (empty for what has none) and name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ObjectKey {
+    /// The namespace; empty for a cluster-scoped object.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+}
+
+impl ObjectKey {
+    /// The key of that name.
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+
+    /// The key of an object.
+    pub fn of(object: &impl ResourceExt) -> Self {
+        Self::new(object.namespace().unwrap_or_default(), object.name_any())
+    }
+}
+
+impl fmt::Display for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.namespace.is_empty() {
+            f.write_str(&self.name)
+        } else {
+            write!(f, "{}/{}", self.namespace, self.name)
+        }
+    }
+}
+
+/// One object before and after; at least one of the two is there.
+#[derive(Debug)]
+pub struct Change<'a, K> {
+    /// The object that the cache held.
+    pub before: Option<&'a Arc<K>>,
+    /// The object that it holds now.
+    pub after: Option<&'a Arc<K>>,
+}
+
+impl<K> Change<'_, K> {
+    /// The object before, then the object after.
+    pub fn each(&self) -> impl Iterator<Item = &K> {
+        self.before.into_iter().chain(self.after).map(AsRef::as_ref)
+    }
+}
+
+/// The objects of one kind. Clones share them.
+pub struct Cache<K> {
+    trim: fn(&mut K),
+    objects: Arc<RwLock<BTreeMap<ObjectKey, Arc<K>>>>,
+    synced: watch::Sender<bool>,
+    installed: Arc<AtomicBool>,
+}
+
+impl<K> Clone for Cache<K> {
+    fn clone(&self) -> Self {
+        Self {
+            trim: self.trim,
+            objects: Arc::clone(&self.objects),
+            synced: self.synced.clone(),
+            installed: Arc::clone(&self.installed),
+        }
+    }
+}
+
+impl<K> fmt::Debug for Cache<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cache")
+            .field("objects", &self.read().len())
+            .field("synced", &self.is_synced())
+            .finish()
+    }
+}
+
+impl<K> Cache<K> {
+    /// An empty cache. `trim` drops what nobody reads before an object is kept.
+    pub fn new(trim: fn(&mut K)) -> Self {
+        Self {
+            trim,
+            objects: Arc::default(),
+            synced: watch::Sender::new(false),
+            installed: Arc::new(AtomicBool::new(true)),
+        }
+    }
+
+    /// The object of that name.
+    pub fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
+        self.read().get(key).map(Arc::clone)
+    }
+
+    /// All objects, by key.
+    pub fn all(&self) -> BTreeMap<ObjectKey, Arc<K>> {
+        self.read().clone()
+    }
+
+    /// The objects that `keep` picks.
+    pub fn filter(&self, keep: impl Fn(&K) -> bool) -> Vec<Arc<K>> {
+        self.read()
+            .values()
+            .filter(|object| keep(object))
+            .map(Arc::clone)
+            .collect()
+    }
+
+    /// Has the cache held a complete list once?
+    pub fn is_synced(&self) -> bool {
+        *self.synced.borrow()
+    }
+
+    /// Does the API server have the kind? True until it said no.
+    pub fn is_installed(&self) -> bool {
+        self.installed.load(Ordering::Relaxed)
+    }
+
+    /// Returns once the cache has held a complete list.
+    pub async fn synced(&self) {
+        let mut synced = self.synced.subscribe();
+        // The sender lives in `self`: waiting can't fail.
+        drop(synced.wait_for(|synced| *synced).await);
+    }
+
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, BTreeMap<ObjectKey, Arc<K>>> {
+        self.objects.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, BTreeMap<ObjectKey, Arc<K>>> {
+        self.objects.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K> Cache<K>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + fmt::Debug + Send + Sync + 'static,
+{
+    /// Keeps the cache right until the task is dropped. `changed` is called after each change, with the cache already
+    /// holding it, and may only wake.
+    ///
+    /// An API server that does not know the kind counts as one with no objects, and is asked again at the pace of
+    /// `Backoff`: so a kind is picked up when it appears.
+    pub async fn run(
+        self,
+        api: Api<K>,
+        config: watcher::Config,
+        changed: impl Fn(Change<'_, K>) + Send,
+    ) {
+        let kind = K::kind(&()).into_owned();
+        let events = watcher::watcher(api, config).backoff(Pace::default());
+        let mut events = std::pin::pin!(events);
+        let mut listed = BTreeMap::new();
+        loop {
+            match events.next().await {
+                Some(Ok(event)) => self.take(event, &mut listed, &changed),
+                Some(Err(error)) => self.miss(&kind, &error, &changed),
+                // A watcher never ends by itself.
+                None => break,
+            }
+        }
+    }
+
+    fn take(
+        &self,
+        event: Event<K>,
+        listed: &mut BTreeMap<ObjectKey, K>,
+        changed: &impl Fn(Change<'_, K>),
+    ) {
+        match event {
+            Event::Init => listed.clear(),
+            Event::InitApply(mut object) => {
+                (self.trim)(&mut object);
+                listed.insert(ObjectKey::of(&object), object);
+            }
+            Event::InitDone => {
+                self.installed.store(true, Ordering::Relaxed);
+                self.replace(std::mem::take(listed), changed);
+            }
+            Event::Apply(mut object) => {
+                (self.trim)(&mut object);
+                self.put(ObjectKey::of(&object), object, changed);
+            }
+            Event::Delete(object) => self.remove(&ObjectKey::of(&object), changed),
+        }
+    }
+
+    /// Takes the answer to a write of our own, so that the next plan sees it before the watch brings it, and writes
+    /// nothing twice. Announces nothing: the writer knows.
+    pub fn note(&self, mut written: K) {
+        (self.trim)(&mut written);
+        self.put(ObjectKey::of(&written), written, &|_| {});
+    }
+
+    /// Keeps an object, unless the one held is as new: our own write may have been noted before the watch brings it.
+    fn put(&self, key: ObjectKey, object: K, changed: &impl Fn(Change<'_, K>)) {
+        let (before, object) = {
+            let mut objects = self.write();
+            if objects
+                .get(&key)
+                .is_some_and(|held| !is_newer(object.meta(), held.meta()))
+            {
+                return;
+            }
+            let object = Arc::new(object);
+            (objects.insert(key, Arc::clone(&object)), object)
+        };
+        changed(Change {
+            before: before.as_ref(),
+            after: Some(&object),
+        });
+    }
+
+    fn remove(&self, key: &ObjectKey, changed: &impl Fn(Change<'_, K>)) {
+        let before = self.write().remove(key);
+        if before.is_some() {
+            changed(Change {
+                before: before.as_ref(),
+                after: None,
+            });
+        }
+    }
+    /// The cache becomes `listed`. Only what differs is announced: a watch that starts over is no news.
+    fn replace(&self, listed: BTreeMap<ObjectKey, K>, changed: &impl Fn(Change<'_, K>)) {
+        let gone: Vec<_> = self
+            .read()
+            .keys()
+            .filter(|key| !listed.contains_key(key))
+            .cloned()
+            .collect();
+        for key in gone {
+            self.remove(&key, changed);
+        }
+        for (key, object) in listed {
+            self.put(key, object, changed);
+        }
+        self.synced.send_replace(true);
+    }
+
+    fn miss(&self, kind: &str, error: &watcher::Error, changed: &impl Fn(Change<'_, K>)) {
+        if is_unknown_kind(error) {
+            if self.installed.swap(false, Ordering::Relaxed) {
+                tracing::info!(kind, "the API server does not know the kind");
+            }
+            self.replace(BTreeMap::new(), changed);
+        } else {
+            tracing::warn!(kind, %error, "watch interrupted");
+        }
+    }
+}
+
+/// Is `object` newer than the one held? Versions of one object are ordered numbers (KEP-5504); an object made anew
+/// under the same name has another UID and a greater version.
+fn is_newer(object: &ObjectMeta, held: &ObjectMeta) -> bool {
+    let version = |meta: &ObjectMeta| {
+        meta.resource_version
+            .as_deref()
+            .and_then(|version| version.parse::<u64>().ok())
+    };
+    match (version(object), version(held)) {
+        (Some(object), Some(held)) => object > held,
+        (None, _) | (_, None) => object.resource_version != held.resource_version,
+    }
+}
+
+/// Does the error say that the API server has no such kind?
+fn is_unknown_kind(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => status.code == 404,
+        watcher::Error::InitialListFailed(_)
+        | watcher::Error::WatchStartFailed(_)
+        | watcher::Error::WatchError(_)
+        | watcher::Error::WatchFailed(_)
+        | watcher::Error::NoResourceVersion => false,
+    }
+}
+
+/// From a fifth of a second doubling to ten, jittered by the spread of the components' own starts.
+struct Pace {
+    next: Duration,
+}
+
+const PACE_FIRST: Duration = Duration::from_millis(200);
+const PACE_LAST: Duration = Duration::from_secs(10);
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { next: PACE_FIRST }
+    }
+}
+
+impl Iterator for Pace {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        let now = self.next;
+        self.next = (now * 2).min(PACE_LAST);
+        Some(now)
+    }
+}
+
+impl Backoff for Pace {
+    fn reset(&mut self) {
+        self.next = PACE_FIRST;
+    }
+}

@@ -1,0 +1,64 @@
+//! The newest report per key of one kind: sent when it differs from what this session sent before.
+
+use std::collections::BTreeMap;
+
+use crate::identifiers::PlacementKey;
+use crate::session::turns::Turns;
+
+#[derive(Debug, Clone, PartialEq)]
+struct Report<T> {
+    newest: T,
+    sent: Option<T>,
+}
+
+/// Reports of one kind, one per key.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Reports<T> {
+    of: BTreeMap<PlacementKey, Report<T>>,
+    turns: Turns,
+}
+
+impl<T: Clone + PartialEq> Reports<T> {
+    pub(super) fn new() -> Self {
+        Self {
+            of: BTreeMap::new(),
+            turns: Turns::default(),
+        }
+    }
+
+    pub(super) fn put(&mut self, key: PlacementKey, newest: T) {
+        let sent = self.of.remove(&key).and_then(|report| report.sent);
+        self.of.insert(key.clone(), Report { newest, sent });
+        self.turns.insert(key);
+    }
+
+    /// Nothing is left to report on.
+    pub(super) fn remove(&mut self, key: &PlacementKey) {
+        self.of.remove(key);
+    }
+
+    /// A new session has sent nothing yet.
+    pub(super) fn restart(&mut self) {
+        for (key, report) in &mut self.of {
+            report.sent = None;
+            self.turns.insert(key.clone());
+        }
+    }
+
+    pub(super) fn next(&mut self) -> Option<(PlacementKey, T)> {
+        loop {
+            let key = self.turns.next()?;
+            let Some(report) = self.of.get_mut(&key) else {
+                continue;
+            };
+            if report.sent.as_ref() != Some(&report.newest) {
+                report.sent = Some(report.newest.clone());
+                return Some((key, report.newest.clone()));
+            }
+        }
+    }
+
+    pub(super) fn is_sent(&self, key: &PlacementKey) -> bool {
+        self.of.get(key).is_some_and(|report| report.sent.is_some())
+    }
+}

@@ -1,0 +1,210 @@
+//! One key, as the hub sees it: what is wanted, what is to go, what the agent may hold, and what this session said of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+
+use crate::identifiers::{Hash, PlacementKey};
+use crate::v1;
+use crate::v1::hub_message::Body;
+
+/// What a key is to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Wanted {
+    pub(super) uid: String,
+    pub(super) hash: Hash,
+    pub(super) body: Bytes,
+}
+
+/// What the agent may hold at most: the value with the highest generation it can know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Sent {
+    uid: String,
+    hash: Hash,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Slot {
+    wanted: Option<Wanted>,
+    /// UIDs to remove, each with whether this session sent its tombstone. As many as objects are being deleted.
+    going: BTreeMap<String, bool>,
+    /// UIDs whose removal was confirmed, until the key is forgotten.
+    gone: BTreeSet<String>,
+    /// The highest generation the agent can know.
+    generation: u64,
+    /// What that generation says; `None` after its tombstone was sent.
+    sent: Option<Sent>,
+    /// The highest generation the agent's API server took.
+    applied: Option<u64>,
+    /// This session sent `sent`.
+    told: bool,
+    /// This session waits for an answer to this generation.
+    in_flight: Option<u64>,
+    /// This session said something of the key.
+    mentioned: bool,
+}
+
+impl Slot {
+    /// Returns whether the value differs from what was wanted before.
+    pub(super) fn want(&mut self, wanted: Wanted) -> bool {
+        let before = self.wanted.take();
+        let same = before
+            .as_ref()
+            .is_some_and(|before| before.uid == wanted.uid && before.hash == wanted.hash);
+        if let Some(before) = before.filter(|before| before.uid != wanted.uid) {
+            self.going.entry(before.uid).or_insert(false);
+        }
+        if self.going.get(&wanted.uid) == Some(&false) {
+            self.going.remove(&wanted.uid);
+        }
+        self.gone.remove(&wanted.uid);
+        self.wanted = Some(wanted);
+        !same
+    }
+
+    pub(super) fn remove(&mut self, uid: &str) {
+        self.wanted.take_if(|wanted| wanted.uid == uid);
+        if !self.gone.contains(uid) {
+            self.going.entry(uid.to_owned()).or_insert(false);
+        }
+    }
+
+    /// Nothing is wanted, to go, or remembered as gone. The generation stays, for as long as the agent may hold it.
+    pub(super) fn forget(&mut self) {
+        self.wanted = None;
+        self.going.clear();
+        self.gone.clear();
+    }
+
+    /// A new session knows nothing of the key yet, except what the agent said it holds.
+    pub(super) fn open(&mut self, held: Option<(&str, u64, Hash)>) {
+        self.told = false;
+        self.in_flight = None;
+        self.mentioned = false;
+        self.going.values_mut().for_each(|told| *told = false);
+        if let Some(wanted) = &self.wanted {
+            self.going.remove(&wanted.uid);
+        }
+        match held {
+            Some((uid, generation, hash)) if generation >= self.generation => {
+                self.generation = generation;
+                self.sent = Some(Sent {
+                    uid: uid.to_owned(),
+                    hash,
+                });
+            }
+            Some(_) | None => {}
+        }
+        self.applied
+            .take_if(|applied| held.is_none_or(|(_, generation, _)| generation < *applied));
+    }
+
+    /// Nothing to say of it and nothing to remember.
+    pub(super) fn is_empty(&self) -> bool {
+        self.wanted.is_none() && self.going.is_empty() && self.gone.is_empty()
+    }
+
+    /// A snapshot has to name it.
+    pub(super) fn is_named(&self) -> bool {
+        self.wanted.is_some() || !self.going.is_empty()
+    }
+
+    pub(super) fn mentioned(&self) -> bool {
+        self.mentioned
+    }
+
+    /// The next message of this key, if it needn't wait for an answer first.
+    pub(super) fn next(&mut self, key: &PlacementKey, in_snapshot: bool) -> Option<Body> {
+        let body = self
+            .next_tombstone(key)
+            .or_else(|| self.next_desired(key, in_snapshot))?;
+        self.mentioned = true;
+        Some(body)
+    }
+
+    fn next_tombstone(&mut self, key: &PlacementKey) -> Option<Body> {
+        let (uid, told) = self.going.iter_mut().find(|(_, told)| !**told)?;
+        *told = true;
+        if self.sent.take_if(|sent| sent.uid == *uid).is_some() {
+            // The agent drops the value, and with it the answer that it owed.
+            self.in_flight = None;
+            self.applied = None;
+            self.told = false;
+        }
+        Some(Body::Tombstone(v1::Tombstone {
+            key: Some(key.to_wire()),
+            uid: uid.clone(),
+        }))
+    }
+
+    fn next_desired(&mut self, key: &PlacementKey, in_snapshot: bool) -> Option<Body> {
+        let known = self.generation();
+        let wanted = self.wanted.as_ref()?;
+        let removal_first = !in_snapshot && !self.going.is_empty();
+        let waits =
+            self.in_flight.is_some() || removal_first || self.going.contains_key(&wanted.uid);
+        if waits || (self.told && known.is_some()) {
+            return None;
+        }
+        let generation = known.unwrap_or_else(|| self.generation.saturating_add(1));
+        self.generation = generation;
+        self.sent = Some(Sent {
+            uid: wanted.uid.clone(),
+            hash: wanted.hash,
+        });
+        self.told = true;
+        self.in_flight = Some(generation);
+        Some(Body::Desired(v1::Desired {
+            key: Some(key.to_wire()),
+            uid: wanted.uid.clone(),
+            generation,
+            hash: wanted.hash.to_wire(),
+            body: wanted.body.clone(),
+        }))
+    }
+
+    /// The agent answered this generation: a newer value may go. `Err` with the highest generation it can know if this one
+    /// is beyond.
+    pub(super) fn answered(&mut self, generation: u64) -> Result<(), u64> {
+        if generation > self.generation {
+            return Err(self.generation);
+        }
+        self.in_flight.take_if(|in_flight| *in_flight == generation);
+        Ok(())
+    }
+
+    pub(super) fn applied(&mut self, generation: u64) {
+        // An answer to a value whose tombstone was sent since then says nothing any more.
+        if self.sent.is_some() {
+            self.applied = self.applied.max(Some(generation));
+        }
+    }
+
+    /// Returns whether this answers an open tombstone of this session.
+    pub(super) fn removed(&mut self, uid: &str) -> bool {
+        let asked = self.going.get(uid) == Some(&true);
+        if asked {
+            self.going.remove(uid);
+            self.gone.insert(uid.to_owned());
+        }
+        asked
+    }
+
+    pub(super) fn wanted(&self) -> Option<&Wanted> {
+        self.wanted.as_ref()
+    }
+
+    /// The generation of what is wanted now; `None` while it wasn't sent.
+    pub(super) fn generation(&self) -> Option<u64> {
+        let (wanted, sent) = (self.wanted.as_ref()?, self.sent.as_ref()?);
+        (wanted.uid == sent.uid && wanted.hash == sent.hash).then_some(self.generation)
+    }
+
+    pub(super) fn applied_generation(&self) -> Option<u64> {
+        self.applied
+    }
+
+    pub(super) fn is_gone(&self, uid: &str) -> bool {
+        self.gone.contains(uid)
+    }
+}
