@@ -1,1 +1,28 @@
-fn main() {}
+//! `kubectl inferfleet`: what a person does with a fleet that `kubectl` alone can't.
+
+mod join;
+
+use clap::{Parser, Subcommand};
+
+/// Joins member clusters to an Inferfleet hub. Speaks to the cluster that the kubeconfig's current context names: the hub's.
+#[derive(Debug, Parser)]
+#[command(name = "kubectl-inferfleet", bin_name = "kubectl inferfleet", version)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Invite a cluster, and print the values for the agent's chart there.
+    Join(join::Join),
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    // A second provider can't be there: this is the first thing that is done.
+    drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
+    match Args::parse().command {
+        Command::Join(join) => join.run().await,
+    }
+}

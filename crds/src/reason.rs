@@ -74,3 +74,7 @@ pub const STARTING: &str = "Starting";
 pub const SCALED_TO_ZERO: &str = "ScaledToZero";
 /// Fewer clusters are routable than `minReadyClusters` asks for.
 pub const TOO_FEW_CLUSTERS: &str = "TooFewReadyClusters";
+/// MemberCluster: an agent enrolled.
+pub const ENROLLED: &str = "Enrolled";
+/// MemberCluster: its agent has a live session.
+pub const SESSION_OPEN: &str = "SessionOpen";

@@ -1,1 +1,20 @@
 //! The hub: one controller for the inference servers of a whole fleet.
+//!
+//! In the order in which data flows:
+//!
+//! * [`observe`]: watches of the hub's own API server, as caches, and whom a change wakes;
+//! * [`session`]: the agents' streams: what each cluster is to hold goes out, what it says comes in;
+//! * [`server`]: one pass over one InferenceServer: snapshot, plan (crate `hub-plan`), apply, report;
+//! * [`apply`]: the plan's objects, written where they differ;
+//! * [`report`]: the status of servers and member clusters;
+//! * [`enrollment`]: tokens in, certificates out, and the hub's authority;
+//! * [`run`]: wires all of it and keeps it going; [`args`]: the only reader of flags and environment.
+
+pub mod apply;
+pub mod args;
+pub mod enrollment;
+pub mod observe;
+pub mod report;
+pub mod run;
+pub mod server;
+pub mod session;

@@ -6,10 +6,7 @@
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{
-        Arc, PoisonError, RwLock,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -81,7 +78,7 @@ pub struct Cache<K> {
     trim: fn(&mut K),
     objects: Arc<RwLock<BTreeMap<ObjectKey, Arc<K>>>>,
     synced: watch::Sender<bool>,
-    installed: Arc<AtomicBool>,
+    installed: watch::Sender<bool>,
 }
 
 impl<K> Clone for Cache<K> {
@@ -90,7 +87,7 @@ impl<K> Clone for Cache<K> {
             trim: self.trim,
             objects: Arc::clone(&self.objects),
             synced: self.synced.clone(),
-            installed: Arc::clone(&self.installed),
+            installed: self.installed.clone(),
         }
     }
 }
@@ -111,7 +108,7 @@ impl<K> Cache<K> {
             trim,
             objects: Arc::default(),
             synced: watch::Sender::new(false),
-            installed: Arc::new(AtomicBool::new(true)),
+            installed: watch::Sender::new(true),
         }
     }
 
@@ -134,6 +131,15 @@ impl<K> Cache<K> {
             .collect()
     }
 
+    /// The objects of a namespace whose names begin so.
+    pub fn prefixed(&self, namespace: &str, prefix: &str) -> Vec<Arc<K>> {
+        let objects = self.read();
+        let from = objects.range(ObjectKey::new(namespace, prefix)..);
+        from.take_while(|(key, _)| key.namespace == namespace && key.name.starts_with(prefix))
+            .map(|(_, object)| Arc::clone(object))
+            .collect()
+    }
+
     /// Has the cache held a complete list once?
     pub fn is_synced(&self) -> bool {
         *self.synced.borrow()
@@ -141,7 +147,12 @@ impl<K> Cache<K> {
 
     /// Does the API server have the kind? True until it said no.
     pub fn is_installed(&self) -> bool {
-        self.installed.load(Ordering::Relaxed)
+        *self.installed.borrow()
+    }
+
+    /// Follows [`Self::is_installed`].
+    pub fn installed(&self) -> watch::Receiver<bool> {
+        self.installed.subscribe()
     }
 
     /// Returns once the cache has held a complete list.
@@ -202,7 +213,7 @@ where
                 listed.insert(ObjectKey::of(&object), object);
             }
             Event::InitDone => {
-                self.installed.store(true, Ordering::Relaxed);
+                self.set_installed(true);
                 self.replace(std::mem::take(listed), changed);
             }
             Event::Apply(mut object) => {
@@ -265,9 +276,15 @@ where
         self.synced.send_replace(true);
     }
 
+    /// Returns whether that is news.
+    fn set_installed(&self, installed: bool) -> bool {
+        self.installed
+            .send_if_modified(|current| std::mem::replace(current, installed) != installed)
+    }
+
     fn miss(&self, kind: &str, error: &watcher::Error, changed: &impl Fn(Change<'_, K>)) {
         if is_unknown_kind(error) {
-            if self.installed.swap(false, Ordering::Relaxed) {
+            if self.set_installed(false) {
                 tracing::info!(kind, "the API server does not know the kind");
             }
             self.replace(BTreeMap::new(), changed);

@@ -35,6 +35,9 @@ mod liveness;
 mod turns;
 mod violation;
 
+#[cfg(test)]
+mod tests;
+
 pub use agent::{AgentEvent, AgentInfo, AgentMachine, HASH_MISMATCH, Held, Refusal};
 pub use hub::{HubEvent, HubMachine, Rejection};
 pub use liveness::Limits;

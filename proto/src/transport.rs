@@ -13,6 +13,9 @@ pub mod client;
 pub mod identity;
 pub mod server;
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use rustls::RootCertStore;

@@ -86,5 +86,15 @@ fn failure(kind: &'static str, facts: &Facts<'_>, objects: &[&str]) -> Option<Ve
         .failures
         .iter()
         .find(|failure| objects.contains(&failure.kind.as_str()))?;
-    Some(Verdict::no(kind, failure.reason, failure.message.clone()))
+    let state = if failure.passing {
+        State::Unknown
+    } else {
+        State::False
+    };
+    Some(Verdict::new(
+        kind,
+        state,
+        failure.reason,
+        failure.message.clone(),
+    ))
 }

@@ -41,6 +41,8 @@ pub struct Failure {
     pub reason: &'static str,
     /// A sentence for a person.
     pub message: String,
+    /// It may pass by itself.
+    pub passing: bool,
 }
 
 /// Our objects of one server in the hub: each of them has the server as its controller.

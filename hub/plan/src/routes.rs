@@ -1,17 +1,20 @@
 //! The discovery HTTPRoute of a server: from the path that clients ask for to the path that members route by.
 
-use crds::{condition::State, names, reason};
+mod verdict;
+
+pub use verdict::verdict;
+
+use crds::names;
 use gateway_api::httproutes::{
     HttpRoute, HttpRouteParentRefs, HttpRouteRules, HttpRouteRulesBackendRefs,
     HttpRouteRulesFilters, HttpRouteRulesFiltersType, HttpRouteRulesFiltersUrlRewrite,
     HttpRouteRulesFiltersUrlRewritePath, HttpRouteRulesFiltersUrlRewritePathType,
     HttpRouteRulesMatches, HttpRouteRulesMatchesPath, HttpRouteRulesMatchesPathType, HttpRouteSpec,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::{
     endpoints::{Discovery, PORT},
-    facts::{Facts, StepFacts},
+    facts::Facts,
     owner, placements,
 };
 
@@ -112,100 +115,5 @@ fn filter() -> HttpRouteRulesFilters {
         response_header_modifier: None,
         r#type: HttpRouteRulesFiltersType::UrlRewrite,
         url_rewrite: None,
-    }
-}
-
-/// What the hub's Gateway says of our routes.
-pub fn verdict(facts: &Facts<'_>) -> StepFacts {
-    let found = |state, reason: &str, message: String| StepFacts {
-        state,
-        reason: reason.to_owned(),
-        message,
-    };
-    if !facts.gateway_api {
-        let message = "the hub's cluster has no Gateway API: install its CRDs (standard channel, 1.1 or later)";
-        return found(
-            State::False,
-            reason::GATEWAY_API_MISSING,
-            message.to_owned(),
-        );
-    }
-    let Some(gateway) = facts.gateway else {
-        let message = "the hub has no Gateway: set `gateway.namespace` and `gateway.name` in its chart's values";
-        return found(State::False, reason::GATEWAY_NOT_SET, message.to_owned());
-    };
-    let at = format!("Gateway {}/{}", gateway.namespace, gateway.name);
-    let wanted = names::discovery_route(facts.name(), 0);
-    let route = facts
-        .observed
-        .routes
-        .iter()
-        .find(|route| route.metadata.name.as_ref() == Some(&wanted));
-    let Some(route) = route else {
-        return found(
-            State::Unknown,
-            reason::ROUTE_PENDING,
-            format!("HTTPRoute {wanted} is not written yet"),
-        );
-    };
-    let parents = route.status.iter().flat_map(|status| &status.parents);
-    let parent = parents.into_iter().find(|parent| {
-        let reference = &parent.parent_ref;
-        let namespace = reference
-            .namespace
-            .as_deref()
-            .unwrap_or_else(|| facts.namespace());
-        reference.name == gateway.name
-            && namespace == gateway.namespace
-            && reference.section_name == gateway.listener
-    });
-    let Some(conditions) = parent.map(|parent| parent.conditions.as_slice()) else {
-        let message = format!(
-            "{at} has not judged HTTPRoute {wanted}: does it exist, and does a controller run for it?"
-        );
-        return found(State::Unknown, reason::ROUTE_PENDING, message);
-    };
-    for (kind, failure) in [
-        ("Accepted", reason::ROUTE_NOT_ACCEPTED),
-        ("ResolvedRefs", reason::REFS_NOT_RESOLVED),
-    ] {
-        match judged(conditions, kind, route.metadata.generation) {
-            Judged::Yes => {}
-            Judged::No(message) => {
-                return found(
-                    State::False,
-                    failure,
-                    format!("{at} refuses HTTPRoute {wanted}: {message}"),
-                );
-            }
-            Judged::NotYet => {
-                let message = format!("{at} has not said {kind} of HTTPRoute {wanted}");
-                return found(State::Unknown, reason::ROUTE_PENDING, message);
-            }
-        }
-    }
-    found(
-        State::True,
-        reason::PROVISIONED,
-        format!("{at} accepts HTTPRoute {wanted}"),
-    )
-}
-
-enum Judged {
-    Yes,
-    No(String),
-    NotYet,
-}
-
-/// A verdict of an older generation stands while it is positive: a rewrite of the route must not look like a failure.
-fn judged(conditions: &[Condition], kind: &str, generation: Option<i64>) -> Judged {
-    match conditions.iter().find(|condition| condition.type_ == kind) {
-        Some(condition) if condition.status == "True" => Judged::Yes,
-        Some(condition)
-            if condition.status == "False" && condition.observed_generation >= generation =>
-        {
-            Judged::No(format!("{}: {}", condition.reason, condition.message))
-        }
-        Some(_) | None => Judged::NotYet,
     }
 }

@@ -31,9 +31,10 @@ pub fn status(
 ) -> InferenceServerStatus {
     let previous = facts.server.status.clone().unwrap_or_default();
     let generation = facts.server.metadata.generation.unwrap_or_default();
+    let deleting = facts.server.metadata.deletion_timestamp.is_some();
     let mut worst_first: Vec<_> = clusters
         .iter()
-        .filter(|cluster| cluster.weight.is_some() || !cluster.gone)
+        .filter(|cluster| !cluster.gone || (cluster.weight.is_some() && !deleting))
         .collect();
     worst_first.sort_by(|a, b| a.state.cmp(&b.state).then_with(|| a.name.cmp(&b.name)));
     InferenceServerStatus {

@@ -105,6 +105,7 @@ impl AgentMachine {
             Some(Said::SnapshotEnd(end)) => self.snapshot_ends(end),
             Some(Said::Desired(desired)) => self.desired(desired),
             Some(Said::Tombstone(tombstone)) => self.tombstone(tombstone),
+            Some(Said::Keep(keep)) => self.keep(keep.key.as_ref()),
             Some(Said::Certificate(v1::Certificate { certificate_pem })) => {
                 self.renewal = None;
                 Ok(vec![AgentEvent::Certificate { certificate_pem }])
@@ -285,6 +286,15 @@ impl AgentMachine {
         self.count();
         self.owe(&key);
         Ok(event.into_iter().collect())
+    }
+
+    fn keep(&mut self, key: Option<&v1::Key>) -> Result<Vec<AgentEvent>, Violation> {
+        let key = PlacementKey::from_wire(key)?;
+        if let Some(slot) = self.slots.get_mut(&key) {
+            slot.keep();
+        }
+        self.count();
+        Ok(Vec::new())
     }
 
     /// One more message of an open snapshot.

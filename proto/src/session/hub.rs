@@ -90,6 +90,12 @@ impl HubMachine {
         self.turn(key.clone());
     }
 
+    /// What the agent holds of this key is to stay, whatever it is; nothing when a value is wanted.
+    pub fn keep(&mut self, key: PlacementKey) {
+        self.slots.entry(key.clone()).or_default().keep();
+        self.turn(key);
+    }
+
     /// Nothing is known of this key any more: no value, no tombstone, no confirmed removal. What the agent still holds of it
     /// is absent from the next session's snapshot.
     pub fn forget(&mut self, key: &PlacementKey) {
@@ -231,6 +237,16 @@ impl HubMachine {
         self.live(id).is_some()
     }
 
+    /// The UID of what this key is to be.
+    pub fn wanted_uid(&self, key: &PlacementKey) -> Option<&str> {
+        Some(&self.slots.get(key)?.wanted()?.uid)
+    }
+
+    /// Whether anything is remembered of this key: a value, a tombstone, a confirmed removal, or what the agent held.
+    pub fn is_known(&self, key: &PlacementKey) -> bool {
+        self.slots.contains_key(key)
+    }
+
     /// The hash of what this key is to be.
     pub fn wanted_hash(&self, key: &PlacementKey) -> Option<Hash> {
         Some(self.slots.get(key)?.wanted()?.hash)
@@ -340,12 +356,12 @@ impl HubMachine {
         uid: String,
     ) -> Result<Option<HubEvent>, Violation> {
         let key = PlacementKey::from_wire(key)?;
-        let asked = self
+        let gone = self
             .slots
             .get_mut(&key)
             .is_some_and(|slot| slot.removed(&uid));
         self.turn(key.clone());
-        Ok(asked.then_some(HubEvent::Removed { key, uid }))
+        Ok(gone.then_some(HubEvent::Removed { key, uid }))
     }
 }
 

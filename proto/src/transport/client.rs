@@ -42,19 +42,23 @@ pub struct Dialer {
 }
 
 impl Dialer {
-    /// `address` is `host:port`, IPv6 in brackets; the hub's certificate must have that host as a name and be of one of the
-    /// authorities in `trust_pem`. Shows no client certificate until [`Self::present`].
-    pub fn new(address: &str, trust_pem: &str) -> Result<Self, TransportError> {
+    /// `address` is `host:port`, IPv6 in brackets. The hub's certificate must have `server_name` as a name, whatever the
+    /// address, and be of one of the authorities in `trust_pem`. Shows no client certificate until [`Self::present`].
+    pub fn new(address: &str, server_name: &str, trust_pem: &str) -> Result<Self, TransportError> {
         let failed = || TransportError::Address(address.to_owned());
         // The scheme is what keeps tonic from a TLS of its own: the connector below speaks it.
         let uri: Uri = format!("http://{address}")
             .parse()
             .map_err(|_error| failed())?;
-        let (Some(host), Some(_port)) = (uri.host(), uri.port_u16()) else {
+        let (Some(host), Some(port)) = (uri.host(), uri.port_u16()) else {
             return Err(failed());
         };
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        let server_name = ServerName::try_from(host.to_owned()).map_err(|_error| failed())?;
+        // Neither a user nor a path.
+        if format!("{host}:{port}") != address {
+            return Err(failed());
+        }
+        let server_name = ServerName::try_from(server_name.to_owned())
+            .map_err(|_error| TransportError::Address(server_name.to_owned()))?;
         let endpoint = Endpoint::from(uri)
             .connect_timeout(CONNECT_TIMEOUT)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES)

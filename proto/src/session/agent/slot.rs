@@ -210,6 +210,11 @@ impl Slot {
         self.mentioned = false;
     }
 
+    /// The snapshot names `current` and leaves it as it is.
+    pub(super) fn keep(&mut self) {
+        self.mentioned = true;
+    }
+
     pub(super) fn snapshot_ends(&mut self, key: &PlacementKey) -> Option<AgentEvent> {
         let current = self.current.as_mut()?;
         if self.mentioned || current.removing {

@@ -31,7 +31,7 @@ pub enum HubEvent {
         /// Why, with the generation.
         refusal: v1::Refused,
     },
-    /// Nothing of this key and UID is left in the member cluster. Comes once for each tombstone.
+    /// Nothing of this key and UID is left in the member cluster, and it isn't wanted again.
     Removed {
         /// Which key.
         key: PlacementKey,

@@ -26,6 +26,8 @@ struct Sent {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Slot {
     wanted: Option<Wanted>,
+    /// Nothing is wanted, and what the agent holds is to stay.
+    kept: bool,
     /// UIDs to remove, each with whether this session sent its tombstone. As many as objects are being deleted.
     going: BTreeMap<String, bool>,
     /// UIDs whose removal was confirmed, until the key is forgotten.
@@ -58,20 +60,28 @@ impl Slot {
             self.going.remove(&wanted.uid);
         }
         self.gone.remove(&wanted.uid);
+        self.kept = false;
         self.wanted = Some(wanted);
         !same
     }
 
     pub(super) fn remove(&mut self, uid: &str) {
         self.wanted.take_if(|wanted| wanted.uid == uid);
+        self.kept = false;
         if !self.gone.contains(uid) {
             self.going.entry(uid.to_owned()).or_insert(false);
         }
     }
 
+    /// What the agent holds is to stay; a value that is wanted already says so better.
+    pub(super) fn keep(&mut self) {
+        self.kept = self.wanted.is_none();
+    }
+
     /// Nothing is wanted, to go, or remembered as gone. The generation stays, for as long as the agent may hold it.
     pub(super) fn forget(&mut self) {
         self.wanted = None;
+        self.kept = false;
         self.going.clear();
         self.gone.clear();
     }
@@ -101,12 +111,12 @@ impl Slot {
 
     /// Nothing to say of it and nothing to remember.
     pub(super) fn is_empty(&self) -> bool {
-        self.wanted.is_none() && self.going.is_empty() && self.gone.is_empty()
+        !self.is_named() && self.gone.is_empty()
     }
 
     /// A snapshot has to name it.
     pub(super) fn is_named(&self) -> bool {
-        self.wanted.is_some() || !self.going.is_empty()
+        self.wanted.is_some() || self.kept || !self.going.is_empty()
     }
 
     pub(super) fn mentioned(&self) -> bool {
@@ -117,7 +127,8 @@ impl Slot {
     pub(super) fn next(&mut self, key: &PlacementKey, in_snapshot: bool) -> Option<Body> {
         let body = self
             .next_tombstone(key)
-            .or_else(|| self.next_desired(key, in_snapshot))?;
+            .or_else(|| self.next_desired(key, in_snapshot))
+            .or_else(|| self.next_keep(key, in_snapshot))?;
         self.mentioned = true;
         Some(body)
     }
@@ -129,12 +140,21 @@ impl Slot {
             // The agent drops the value, and with it the answer that it owed.
             self.in_flight = None;
             self.applied = None;
-            self.told = false;
         }
         Some(Body::Tombstone(v1::Tombstone {
             key: Some(key.to_wire()),
             uid: uid.clone(),
         }))
+    }
+
+    /// A snapshot names what is to stay, since what it doesn't name goes.
+    fn next_keep(&self, key: &PlacementKey, in_snapshot: bool) -> Option<Body> {
+        let due = self.kept && in_snapshot && !self.mentioned;
+        due.then(|| {
+            Body::Keep(v1::Keep {
+                key: Some(key.to_wire()),
+            })
+        })
     }
 
     fn next_desired(&mut self, key: &PlacementKey, in_snapshot: bool) -> Option<Body> {
@@ -180,14 +200,18 @@ impl Slot {
         }
     }
 
-    /// Returns whether this answers an open tombstone of this session.
+    /// The answer to a tombstone of this session. Returns whether its UID is gone for good: one that is wanted again comes
+    /// back, and is to be removable again.
     pub(super) fn removed(&mut self, uid: &str) -> bool {
-        let asked = self.going.get(uid) == Some(&true);
-        if asked {
-            self.going.remove(uid);
+        if self.going.get(uid) != Some(&true) {
+            return false;
+        }
+        self.going.remove(uid);
+        let gone = self.wanted.as_ref().is_none_or(|wanted| wanted.uid != uid);
+        if gone {
             self.gone.insert(uid.to_owned());
         }
-        asked
+        gone
     }
 
     pub(super) fn wanted(&self) -> Option<&Wanted> {

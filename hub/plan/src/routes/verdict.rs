@@ -1,0 +1,107 @@
+//! What the hub's Gateway says of the discovery route.
+
+use crds::{condition::State, names, reason, v1alpha1::GatewayReference};
+use gateway_api::httproutes::HttpRoute;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use crate::facts::{Facts, StepFacts};
+
+/// What the hub's Gateway says of the discovery route, or why it can't be asked.
+pub fn verdict(facts: &Facts<'_>) -> StepFacts {
+    if !facts.gateway_api {
+        let message = "the hub's cluster has no Gateway API: install its CRDs (standard channel, 1.1 or later)";
+        return found(State::False, reason::GATEWAY_API_MISSING, message);
+    }
+    let Some(gateway) = facts.gateway else {
+        let message = "the hub has no Gateway: set `gateway.namespace` and `gateway.name` in its chart's values";
+        return found(State::False, reason::GATEWAY_NOT_SET, message);
+    };
+    let wanted = names::discovery_route(facts.name(), 0);
+    let mut routes = facts.observed.routes.iter();
+    match routes.find(|route| route.metadata.name.as_ref() == Some(&wanted)) {
+        Some(route) => of_gateway(facts, gateway, route, &wanted),
+        None => found(
+            State::Unknown,
+            reason::ROUTE_PENDING,
+            format!("HTTPRoute {wanted} is not written yet"),
+        ),
+    }
+}
+
+fn found(state: State, reason: &str, message: impl Into<String>) -> StepFacts {
+    StepFacts {
+        state,
+        reason: reason.to_owned(),
+        message: message.into(),
+    }
+}
+
+/// What one Gateway says of one route: entries of other parents are not ours.
+fn of_gateway(
+    facts: &Facts<'_>,
+    gateway: &GatewayReference,
+    route: &HttpRoute,
+    name: &str,
+) -> StepFacts {
+    let at = format!("Gateway {}/{}", gateway.namespace, gateway.name);
+    let parents = route.status.iter().flat_map(|status| &status.parents);
+    let parent = parents.into_iter().find(|parent| {
+        let reference = &parent.parent_ref;
+        let namespace = reference
+            .namespace
+            .as_deref()
+            .unwrap_or_else(|| facts.namespace());
+        reference.name == gateway.name
+            && namespace == gateway.namespace
+            && reference.section_name == gateway.listener
+    });
+    let Some(conditions) = parent.map(|parent| parent.conditions.as_slice()) else {
+        let message = format!(
+            "{at} has not judged HTTPRoute {name}: does it exist, and does a controller run for it?"
+        );
+        return found(State::Unknown, reason::ROUTE_PENDING, message);
+    };
+    for (kind, failure) in [
+        ("Accepted", reason::ROUTE_NOT_ACCEPTED),
+        ("ResolvedRefs", reason::REFS_NOT_RESOLVED),
+    ] {
+        match judged(conditions, kind, route.metadata.generation) {
+            Judged::Yes => {}
+            Judged::No(message) => {
+                return found(
+                    State::False,
+                    failure,
+                    format!("{at} refuses HTTPRoute {name}: {message}"),
+                );
+            }
+            Judged::NotYet => {
+                let message = format!("{at} has not said {kind} of HTTPRoute {name}");
+                return found(State::Unknown, reason::ROUTE_PENDING, message);
+            }
+        }
+    }
+    found(
+        State::True,
+        reason::PROVISIONED,
+        format!("{at} accepts HTTPRoute {name}"),
+    )
+}
+
+enum Judged {
+    Yes,
+    No(String),
+    NotYet,
+}
+
+/// A verdict of an older generation stands while it is positive: a rewrite of the route must not look like a failure.
+fn judged(conditions: &[Condition], kind: &str, generation: Option<i64>) -> Judged {
+    match conditions.iter().find(|condition| condition.type_ == kind) {
+        Some(condition) if condition.status == "True" => Judged::Yes,
+        Some(condition)
+            if condition.status == "False" && condition.observed_generation >= generation =>
+        {
+            Judged::No(format!("{}: {}", condition.reason, condition.message))
+        }
+        Some(_) | None => Judged::NotYet,
+    }
+}

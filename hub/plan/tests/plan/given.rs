@@ -1,0 +1,235 @@
+//! Facts for a test: a healthy server in two clusters, of which each test spoils what it is about.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use crds::{
+    ClusterName,
+    condition::State,
+    v1alpha1::{
+        ClusterTarget, GatewayReference, InferenceServer, InferenceServerSpec,
+        InferenceServerStatus, Model, Probe, Probes, Replicas, Runtime, RuntimeImage, RuntimePort,
+        RuntimeProfile, RuntimeProfileSpec,
+    },
+};
+use gateway_api::httproutes::HttpRoute;
+use hub_plan::{
+    Plan,
+    facts::{
+        ClusterFacts, EndpointFacts, Facts, Failure, Membership, Observed, PlacementFacts, Step,
+        StepFacts,
+    },
+};
+use k8s_openapi::{
+    apimachinery::pkg::apis::meta::v1::{Condition, Time},
+    jiff::Timestamp,
+};
+use serde_json::json;
+
+pub(crate) struct Given {
+    pub(crate) server: InferenceServer,
+    pub(crate) profile: Option<RuntimeProfile>,
+    pub(crate) clusters: BTreeMap<ClusterName, ClusterFacts>,
+    pub(crate) gateway: Option<GatewayReference>,
+    pub(crate) gateway_api: bool,
+    pub(crate) observed: Observed,
+    pub(crate) failures: Vec<Failure>,
+}
+
+pub(crate) fn cluster(name: &str) -> ClusterName {
+    name.parse().unwrap()
+}
+
+pub(crate) fn now() -> Timestamp {
+    Timestamp::from_second(1_000).unwrap()
+}
+
+pub(crate) fn step(state: State, reason: &str, message: &str) -> StepFacts {
+    StepFacts {
+        state,
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+    }
+}
+
+/// A cluster that serves at one address.
+pub(crate) fn serving(address: &str) -> ClusterFacts {
+    let done = step(State::True, "Provisioned", "done");
+    ClusterFacts {
+        membership: Membership::Joined,
+        reporting: true,
+        gone: false,
+        refusal: None,
+        placement: Some(PlacementFacts {
+            current: true,
+            steps: Step::ALL.map(|step| (step, done.clone())).into(),
+            replicas: Replicas {
+                wanted: 2,
+                ready: 2,
+            },
+        }),
+        endpoint: Some(EndpointFacts {
+            addresses: vec![address.to_owned()],
+            port: 80,
+            ..EndpointFacts::default()
+        }),
+    }
+}
+
+/// Server `team/llama` in `east` and `west`, both well, planned once and applied.
+pub(crate) fn healthy() -> Given {
+    let mut given = Given {
+        server: server(&[("east", 1), ("west", 1)]),
+        profile: Some(profile()),
+        clusters: [
+            (cluster("east"), serving("203.0.113.1")),
+            (cluster("west"), serving("203.0.113.2")),
+        ]
+        .into(),
+        gateway: Some(GatewayReference {
+            namespace: "infra".to_owned(),
+            name: "public".to_owned(),
+            listener: None,
+        }),
+        gateway_api: true,
+        observed: Observed::default(),
+        failures: Vec::new(),
+    };
+    given.apply();
+    given
+}
+
+pub(crate) fn server(targets: &[(&str, u32)]) -> InferenceServer {
+    let target = |(name, weight): &(&str, u32)| ClusterTarget {
+        cluster_id: (*name).to_owned(),
+        weight: *weight,
+    };
+    let mut server = InferenceServer::new(
+        "llama",
+        InferenceServerSpec {
+            cluster_targets: targets.iter().map(target).collect(),
+            min_ready_clusters: 1,
+            runtime: Runtime {
+                profile: "echo".to_owned(),
+            },
+            model: Some(Model {
+                uri: "hf://org/llama".to_owned(),
+                name: None,
+            }),
+            resources: None,
+            replicas: 2,
+        },
+    );
+    server.metadata.namespace = Some("team".to_owned());
+    server.metadata.uid = Some("uid-1".to_owned());
+    server.metadata.generation = Some(3);
+    server
+}
+
+pub(crate) fn profile() -> RuntimeProfile {
+    RuntimeProfile::new(
+        "echo",
+        RuntimeProfileSpec {
+            images: vec![RuntimeImage {
+                vendor: "none".to_owned(),
+                image: "inferfleet/echo:1".to_owned(),
+            }],
+            command: Vec::new(),
+            args: Vec::new(),
+            ports: vec![RuntimePort {
+                name: "http".to_owned(),
+                port: 8080,
+            }],
+            probes: Probes {
+                startup: None,
+                readiness: Probe {
+                    path: "/ready".to_owned(),
+                    failure_seconds: None,
+                },
+                liveness: None,
+            },
+            drain_seconds: 5,
+        },
+    )
+}
+
+/// What Contour says of a route that it likes, or doesn't.
+pub(crate) fn judged(route: &HttpRoute, accepted: &str, resolved: &str) -> HttpRoute {
+    let condition = |kind: &str, status: &str| Condition {
+        type_: kind.to_owned(),
+        status: status.to_owned(),
+        reason: "Because".to_owned(),
+        message: "of this".to_owned(),
+        observed_generation: Some(1),
+        last_transition_time: Time(now()),
+    };
+    let mut route = route.clone();
+    route.metadata.generation = Some(1);
+    route.status = serde_json::from_value(json!({"parents": [{
+        "controllerName": "example.com/gateway",
+        "parentRef": {"namespace": "infra", "name": "public"},
+        "conditions": [condition("Accepted", accepted), condition("ResolvedRefs", resolved)],
+    }]}))
+    .unwrap();
+    route
+}
+
+impl Given {
+    pub(crate) fn plan(&self) -> Plan {
+        hub_plan::plan(&self.facts(), now())
+    }
+
+    pub(crate) fn facts(&self) -> Facts<'_> {
+        Facts {
+            server: &self.server,
+            profile: self.profile.as_ref(),
+            clusters: self.clusters.clone(),
+            gateway: self.gateway.as_ref(),
+            gateway_api: self.gateway_api,
+            observed: self.observed.clone(),
+            failures: self.failures.clone(),
+        }
+    }
+
+    /// The API server takes what is planned, its gateway likes it, and the status is written.
+    pub(crate) fn apply(&mut self) {
+        let Plan {
+            services,
+            slices,
+            routes,
+            ..
+        } = self.plan();
+        let routes = routes.iter().map(|route| judged(route, "True", "True"));
+        self.observed = Observed {
+            services: services.into_iter().map(Arc::new).collect(),
+            slices: slices.into_iter().map(Arc::new).collect(),
+            routes: routes.map(Arc::new).collect(),
+        };
+        self.server.status = Some(self.plan().status);
+    }
+
+    pub(crate) fn cluster(&mut self, name: &str) -> &mut ClusterFacts {
+        self.clusters.get_mut(&cluster(name)).unwrap()
+    }
+
+    pub(crate) fn placement(&mut self, name: &str) -> &mut PlacementFacts {
+        self.cluster(name).placement.as_mut().unwrap()
+    }
+
+    pub(crate) fn fail(&mut self, name: &str, of: Step, reason: &str, message: &str) {
+        self.placement(name)
+            .steps
+            .insert(of, step(State::False, reason, message));
+    }
+}
+
+/// `type status reason` of one condition.
+pub(crate) fn condition(status: &InferenceServerStatus, kind: &str) -> String {
+    let found = status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == kind);
+    found.map_or_else(
+        || format!("{kind} is missing"),
+        |found| format!("{} {}", found.status, found.reason),
+    )
+}

@@ -1,0 +1,14 @@
+//! Plan tests: facts in, objects and verdicts out, in milliseconds.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+mod conditions;
+mod deletion;
+mod endpoints;
+mod given;
+mod placements;
+mod routes;
+mod status;

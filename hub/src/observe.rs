@@ -1,0 +1,250 @@
+//! The hub's own API server, as watch caches. A change wakes the servers and clusters that it concerns, and says no more.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Mutex, PoisonError},
+};
+
+use crds::{
+    labels,
+    v1alpha1::{InferenceServer, MemberCluster, RuntimeProfile},
+};
+use futures::future::BoxFuture;
+use gateway_api::httproutes::HttpRoute;
+use k8s_openapi::api::{core::v1::Service, discovery::v1::EndpointSlice};
+use kube::{Api, Client, Resource, ResourceExt, runtime::watcher};
+use operator::{
+    cache::{Cache, Change, ObjectKey},
+    ownership::{controller, trim_metadata},
+    wake::SharedWakes,
+};
+
+/// Every cache of the hub.
+#[derive(Clone, Debug)]
+pub struct Caches {
+    /// What users want.
+    pub servers: Cache<InferenceServer>,
+    /// Which clusters there are.
+    pub members: Cache<MemberCluster>,
+    /// Which runtimes there are.
+    pub profiles: Cache<RuntimeProfile>,
+    /// Our discovery Services.
+    pub services: Cache<Service>,
+    /// Our EndpointSlices.
+    pub slices: Cache<EndpointSlice>,
+    /// Our discovery HTTPRoutes.
+    pub routes: Cache<HttpRoute>,
+}
+
+impl Default for Caches {
+    fn default() -> Self {
+        Self {
+            servers: Cache::new(trim),
+            members: Cache::new(trim),
+            profiles: Cache::new(trim),
+            services: Cache::new(trim),
+            slices: Cache::new(trim),
+            routes: Cache::new(trim),
+        }
+    }
+}
+
+fn trim<K: ResourceExt>(object: &mut K) {
+    trim_metadata(object, labels::HUB);
+}
+
+/// Whom changes wake, and which servers target which cluster.
+#[derive(Debug, Default)]
+pub struct Wakeups {
+    /// Servers to look at.
+    pub servers: SharedWakes<ObjectKey>,
+    /// Member clusters whose status may have changed.
+    pub members: SharedWakes<String>,
+    targets: Mutex<BTreeMap<String, BTreeSet<ObjectKey>>>,
+}
+
+impl Wakeups {
+    /// The servers that target a cluster.
+    pub fn targeting(&self, cluster: &str) -> BTreeSet<ObjectKey> {
+        self.targets
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(cluster)
+            .cloned()
+            .unwrap_or_default()
+    }
+
+    /// Wakes every server that targets the cluster.
+    pub fn wake_targeting(&self, cluster: &str) {
+        for server in self.targeting(cluster) {
+            self.servers.wake(server);
+        }
+    }
+
+    fn server_changed(&self, change: &Change<'_, InferenceServer>) {
+        let clusters = |server: Option<&std::sync::Arc<InferenceServer>>| -> BTreeSet<String> {
+            let targets = server
+                .iter()
+                .flat_map(|server| &server.spec.cluster_targets);
+            targets.map(|target| target.cluster_id.clone()).collect()
+        };
+        let Some(key) = change.each().next().map(ObjectKey::of) else {
+            return;
+        };
+        let (before, after) = (clusters(change.before), clusters(change.after));
+        let mut targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        for cluster in before.difference(&after) {
+            if let Some(servers) = targets.get_mut(cluster) {
+                servers.remove(&key);
+            }
+        }
+        for cluster in &after {
+            targets
+                .entry(cluster.clone())
+                .or_default()
+                .insert(key.clone());
+        }
+        drop(targets);
+        for cluster in before.symmetric_difference(&after) {
+            self.members.wake(cluster.clone());
+        }
+        self.servers.wake(key);
+    }
+
+    /// Wakes the server that a discovery object belongs to, by its label.
+    fn object_changed<K: ResourceExt>(&self, change: &Change<'_, K>) {
+        for object in change.each() {
+            if let Some(server) = object.labels().get(labels::SERVER) {
+                self.servers.wake(ObjectKey::new(
+                    object.namespace().unwrap_or_default(),
+                    server,
+                ));
+            }
+        }
+    }
+}
+
+impl Caches {
+    /// The discovery objects of one server: those whose controller it is.
+    pub fn discovery(&self, server: &InferenceServer) -> hub_plan::facts::Observed {
+        hub_plan::facts::Observed {
+            services: owned(&self.services, server),
+            slices: owned(&self.slices, server),
+            routes: owned(&self.routes, server),
+        }
+    }
+
+    /// Has every cache held a complete list once?
+    pub fn is_synced(&self) -> bool {
+        let Self {
+            servers,
+            members,
+            profiles,
+            services,
+            slices,
+            routes,
+        } = self;
+        servers.is_synced()
+            && members.is_synced()
+            && profiles.is_synced()
+            && services.is_synced()
+            && slices.is_synced()
+            && routes.is_synced()
+    }
+
+    /// Returns once every cache has held a complete list.
+    pub async fn synced(&self) {
+        let Self {
+            servers,
+            members,
+            profiles,
+            services,
+            slices,
+            routes,
+        } = self;
+        servers.synced().await;
+        members.synced().await;
+        profiles.synced().await;
+        services.synced().await;
+        slices.synced().await;
+        routes.synced().await;
+    }
+
+    /// The watches: each future runs until it is dropped.
+    pub fn watches(
+        &self,
+        client: &Client,
+        wakeups: &std::sync::Arc<Wakeups>,
+    ) -> Vec<BoxFuture<'static, ()>> {
+        let ours = || {
+            watcher::Config::default().labels(&format!("{}={}", labels::MANAGED_BY, labels::HUB))
+        };
+        let all = watcher::Config::default;
+        let wakes = || std::sync::Arc::clone(wakeups);
+        let (servers, members, profiles) = (wakes(), wakes(), wakes());
+        let (services, slices, routes) = (wakes(), wakes(), wakes());
+        let by_profile = self.servers.clone();
+        vec![
+            Box::pin(
+                self.servers
+                    .clone()
+                    .run(Api::all(client.clone()), all(), move |change| {
+                        servers.server_changed(&change);
+                    }),
+            ),
+            Box::pin(
+                self.members
+                    .clone()
+                    .run(Api::all(client.clone()), all(), move |change| {
+                        for member in change.each() {
+                            members.wake_targeting(&member.name_any());
+                            members.members.wake(member.name_any());
+                        }
+                    }),
+            ),
+            Box::pin(
+                self.profiles
+                    .clone()
+                    .run(Api::all(client.clone()), all(), move |change| {
+                        for profile in change.each() {
+                            let name = profile.name_any();
+                            for server in
+                                by_profile.filter(|server| server.spec.runtime.profile == name)
+                            {
+                                profiles.servers.wake(ObjectKey::of(server.as_ref()));
+                            }
+                        }
+                    }),
+            ),
+            Box::pin(
+                self.services
+                    .clone()
+                    .run(Api::all(client.clone()), ours(), move |change| {
+                        services.object_changed(&change);
+                    }),
+            ),
+            Box::pin(
+                self.slices
+                    .clone()
+                    .run(Api::all(client.clone()), ours(), move |change| {
+                        slices.object_changed(&change);
+                    }),
+            ),
+            Box::pin(
+                self.routes
+                    .clone()
+                    .run(Api::all(client.clone()), ours(), move |change| {
+                        routes.object_changed(&change);
+                    }),
+            ),
+        ]
+    }
+}
+
+/// The objects named after a server that it controls. Every name begins with the server's and a hyphen.
+fn owned<K: Resource>(cache: &Cache<K>, server: &InferenceServer) -> Vec<std::sync::Arc<K>> {
+    let (namespace, uid) = (server.namespace().unwrap_or_default(), server.uid());
+    let mut objects = cache.prefixed(&namespace, &format!("{}-", server.name_any()));
+    objects.retain(|object| controller(object.meta()).map(|owner| &owner.uid) == uid.as_ref());
+    objects
+}

@@ -1,0 +1,204 @@
+//! Wires the hub and keeps it going. A task that ends early ends the process.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context;
+use crds::v1alpha1::GatewayReference;
+use futures::future::BoxFuture;
+use kube::Client;
+use operator::{cache::ObjectKey, wake::Backoff};
+use prometheus_client::registry::Registry;
+use proto::transport::{
+    authority::Authority,
+    server::{Admission, ServerTls, serve},
+};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+    task::JoinSet,
+};
+
+use crate::{
+    args::Args,
+    enrollment::{Enrollment, authority},
+    observe::{Caches, Wakeups},
+    report,
+    server::{Placer, Reconciler},
+    session::{Fleet, Service, first_session},
+};
+
+/// Servers looked at at once. Each pass waits for the API server most of its time.
+const SERVERS_AT_ONCE: usize = 32;
+/// Member clusters whose status is written at once.
+const MEMBERS_AT_ONCE: usize = 8;
+/// How long streams may take to end on a stop.
+const STOP_GRACE: Duration = Duration::from_secs(5);
+
+/// Runs the hub until it is told to stop.
+///
+/// # Errors
+/// When it can't start, or a part of it ends early.
+pub async fn run(args: Args) -> anyhow::Result<()> {
+    // A second provider can't be there: this is the first thing that is done.
+    drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
+    let client = Client::try_default().await.context("find the API server")?;
+    let hub_id = authority::cluster_uid(&client).await?;
+    let kept = authority::load(&client, &args.namespace, &hub_id).await?;
+    authority::publish(
+        &client,
+        &args.namespace,
+        &args.server_name,
+        &kept.certificate_pem,
+    )
+    .await?;
+    let server_authority = Authority::load(&kept)?;
+    let tls = authority::serve_as(&server_authority, &kept.certificate_pem, &args.server_name)?;
+    let enrollment = Enrollment::new(client.clone(), Authority::load(&kept)?, hub_id);
+
+    let listener = TcpListener::bind(args.listen)
+        .await
+        .with_context(|| format!("listen at {}", args.listen))?;
+    let admin = TcpListener::bind(args.admin_listen)
+        .await
+        .with_context(|| format!("listen at {}", args.admin_listen))?;
+    let mut tasks = JoinSet::new();
+    let fleet = start(&mut tasks, client, args.gateway(), enrollment);
+    tasks.spawn(serve_admin(admin, fleet.caches.clone()));
+    let renewal = authority::keep_serving(
+        server_authority,
+        kept.certificate_pem,
+        args.server_name,
+        tls.clone(),
+    );
+    tasks.spawn(async move { Err(renewal.await.into()) });
+    tracing::info!(listen = %args.listen, "hub started");
+    serve_agents(listener, tls, fleet, tasks).await
+}
+
+/// Starts the watches and the reconcilers.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place where the sessions' clock starts"
+)]
+fn start(
+    tasks: &mut JoinSet<anyhow::Result<()>>,
+    client: Client,
+    gateway: Option<GatewayReference>,
+    enrollment: Enrollment,
+) -> Arc<Fleet> {
+    let caches = Caches::default();
+    let wakeups = Arc::new(Wakeups::default());
+    let placer = Arc::new(Placer::new(caches.clone()));
+    for watch in caches.watches(&client, &wakeups) {
+        spawn(tasks, watch, "a watch");
+    }
+    let reconciler = Reconciler::new(client.clone(), caches.clone(), Arc::clone(&placer), gateway);
+    let gateway_api = follow_gateway_api(caches.clone(), Arc::clone(&wakeups));
+    let members = reconcile_members(
+        client,
+        caches.clone(),
+        Arc::clone(&placer),
+        Arc::clone(&wakeups),
+    );
+    let servers = reconcile_servers(caches.clone(), Arc::new(reconciler), Arc::clone(&wakeups));
+    spawn(tasks, Box::pin(gateway_api), "the Gateway API's watch");
+    spawn(
+        tasks,
+        Box::pin(members),
+        "the reconciler of member clusters",
+    );
+    spawn(tasks, Box::pin(servers), "the reconciler of servers");
+    Arc::new(Fleet {
+        caches,
+        wakeups,
+        enrollment: Arc::new(enrollment),
+        placer,
+        start: Instant::now(),
+        sessions: first_session(),
+    })
+}
+
+/// Serves agents until SIGTERM, or until any part of the hub ends.
+async fn serve_agents(
+    listener: TcpListener,
+    tls: ServerTls,
+    fleet: Arc<Fleet>,
+    mut tasks: JoinSet<anyhow::Result<()>>,
+) -> anyhow::Result<()> {
+    let mut stop = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
+    let (stopping, stopped) = tokio::sync::oneshot::channel::<()>();
+    let streams = serve(listener, tls, Admission::default(), Service(fleet), async {
+        drop(stopped.await);
+    });
+    let mut streams = std::pin::pin!(streams);
+    tokio::select! {
+        _ = stop.recv() => {}
+        ended = &mut streams => ended.context("serve agents")?,
+        Some(ended) = tasks.join_next() => ended.context("a task panicked")??,
+    }
+    drop(stopping);
+    tracing::info!("hub stops");
+    // Agents hold their streams open: they are not waited for longer than this.
+    drop(tokio::time::timeout(STOP_GRACE, streams).await);
+    Ok(())
+}
+
+fn spawn(
+    tasks: &mut JoinSet<anyhow::Result<()>>,
+    task: BoxFuture<'static, ()>,
+    what: &'static str,
+) {
+    tasks.spawn(async move {
+        task.await;
+        Err(anyhow::anyhow!("{what} ended"))
+    });
+}
+
+async fn serve_admin(listener: TcpListener, caches: Caches) -> anyhow::Result<()> {
+    let ready = move || (!caches.is_synced()).then_some("the watch caches are not filled yet");
+    operator::admin::serve(listener, Arc::new(Registry::default()), ready)
+        .await
+        .context("serve the admin endpoint")
+}
+
+/// Looks at every server when the Gateway API appears or goes.
+async fn follow_gateway_api(caches: Caches, wakeups: Arc<Wakeups>) {
+    let mut installed = caches.routes.installed();
+    while installed.changed().await.is_ok() {
+        for key in caches.servers.all().into_keys() {
+            wakeups.servers.wake(key);
+        }
+    }
+}
+
+async fn reconcile_servers(caches: Caches, reconciler: Arc<Reconciler>, wakeups: Arc<Wakeups>) {
+    caches.synced().await;
+    tracing::info!("caches filled");
+    wakeups
+        .servers
+        .run(SERVERS_AT_ONCE, Backoff::default(), |key: ObjectKey| {
+            Arc::clone(&reconciler).reconcile(key)
+        })
+        .await;
+}
+
+async fn reconcile_members(
+    client: Client,
+    caches: Caches,
+    placer: Arc<Placer>,
+    wakeups: Arc<Wakeups>,
+) {
+    caches.synced().await;
+    let all = Arc::clone(&wakeups);
+    wakeups
+        .members
+        .run(MEMBERS_AT_ONCE, Backoff::default(), |name| {
+            let (client, members) = (client.clone(), caches.members.clone());
+            let (placer, wakeups) = (Arc::clone(&placer), Arc::clone(&all));
+            async move { report::member(client, members, &placer, &wakeups, name).await }
+        })
+        .await;
+}

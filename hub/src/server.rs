@@ -1,0 +1,282 @@
+//! One pass over one InferenceServer: snapshot, plan, apply, report. Decides nothing: `hub-plan` does.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use bytes::Bytes;
+use crds::{
+    ClusterName, labels,
+    v1alpha1::{GatewayReference, InferenceServer, MemberCluster},
+};
+use hub_plan::{
+    Plan,
+    facts::{ClusterFacts, Facts, Failure, Membership},
+    placements::{Intent, placements, targets},
+};
+use k8s_openapi::jiff::Timestamp;
+use kube::{Client, ResourceExt};
+use operator::{cache::ObjectKey, wake::Next};
+use proto::PlacementKey;
+
+use crate::{
+    apply::{Applier, Outcome},
+    observe::Caches,
+    report,
+    session::members::{Member, Members},
+};
+
+/// Tells each member what it is to hold.
+#[derive(Debug)]
+pub struct Placer {
+    caches: Caches,
+    members: Members,
+    /// Held from the read of a snapshot until what it says is wanted, so that no older snapshot comes after a newer one.
+    placing: Mutex<()>,
+}
+
+impl Placer {
+    /// Nothing is wanted yet.
+    pub fn new(caches: Caches) -> Self {
+        Self {
+            caches,
+            members: Members::default(),
+            placing: Mutex::default(),
+        }
+    }
+
+    /// The member of a MemberCluster; `None`: its name is no cluster name. Members of older records of that name go.
+    pub fn admit(&self, record: &MemberCluster) -> Option<Arc<Member>> {
+        let name: ClusterName = record.name_any().parse().ok()?;
+        let uid = record.uid()?;
+        for other in self.members.others(name.as_str(), Some(&uid)) {
+            self.members.dismiss(&other);
+        }
+        Some(self.members.admit(&uid, &name))
+    }
+
+    /// The member of a MemberCluster that exists.
+    pub fn member(&self, name: &str) -> Option<Arc<Member>> {
+        if let Some(record) = self.caches.members.get(&ObjectKey::new("", name)) {
+            return self.admit(&record);
+        }
+        for other in self.members.others(name, None) {
+            self.members.dismiss(&other);
+        }
+        None
+    }
+
+    /// Tells every member what it is to hold of this server, by the newest snapshot.
+    pub fn place(&self, key: &ObjectKey) {
+        let Ok(placement) = PlacementKey::new(&key.namespace, &key.name) else {
+            return;
+        };
+        let placing = self.placing.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(server) = self.caches.servers.get(key) else {
+            for member in self.members.knowing(&placement) {
+                member.lock().withdraw(&placement);
+                member.news.notify_waiters();
+            }
+            return;
+        };
+        let holders = self.members.holders(&placement);
+        let profile = self
+            .caches
+            .profiles
+            .get(&ObjectKey::new("", &server.spec.runtime.profile));
+        let gateways = self.gateways(&server);
+        let planned = placements(&server, profile.as_deref(), &gateways, &holders);
+        let bodies: Vec<_> = planned
+            .specs
+            .iter()
+            .filter_map(|spec| serde_json::to_vec(spec).ok())
+            .map(Bytes::from)
+            .collect();
+        let uid = server.uid().unwrap_or_default();
+        for (cluster, intent) in planned.intents {
+            let Some(member) = self.member(cluster.as_str()) else {
+                continue;
+            };
+            let mut state = member.lock();
+            match intent {
+                Intent::Run(index) => {
+                    if let Some(body) = bodies.get(index) {
+                        state.machine.want(placement.clone(), &uid, body.clone());
+                    }
+                }
+                Intent::Keep => state.machine.keep(placement.clone()),
+                Intent::Remove => state.machine.remove(&placement, &uid),
+            }
+            drop(state);
+            member.news.notify_waiters();
+        }
+        drop(placing);
+    }
+
+    fn gateways(
+        &self,
+        server: &InferenceServer,
+    ) -> BTreeMap<ClusterName, Option<GatewayReference>> {
+        let found = targets(server).into_iter().filter_map(|cluster| {
+            let record = self
+                .caches
+                .members
+                .get(&ObjectKey::new("", cluster.as_str()))?;
+            Some((cluster, record.spec.gateway.clone()))
+        });
+        found.collect()
+    }
+
+    fn clusters(&self, server: &InferenceServer) -> BTreeMap<ClusterName, ClusterFacts> {
+        let uid = server.uid().unwrap_or_default();
+        let Ok(key) = PlacementKey::new(server.namespace().unwrap_or_default(), server.name_any())
+        else {
+            return BTreeMap::new();
+        };
+        let mut names = targets(server);
+        names.extend(self.members.holders(&key));
+        let facts = |name: ClusterName| {
+            let record = self.caches.members.get(&ObjectKey::new("", name.as_str()));
+            let membership = record.as_deref().map_or(Membership::Absent, membership);
+            let member = self.member(name.as_str());
+            let facts = member.map(|member| member.lock().facts(&key, &uid, membership));
+            (
+                name,
+                facts.unwrap_or_else(|| ClusterFacts {
+                    membership,
+                    ..ClusterFacts::default()
+                }),
+            )
+        };
+        names.into_iter().map(facts).collect()
+    }
+}
+
+fn membership(record: &MemberCluster) -> Membership {
+    let enrolled = record
+        .status
+        .as_ref()
+        .is_some_and(|status| status.enrollment.is_some());
+    if enrolled {
+        Membership::Joined
+    } else {
+        Membership::Invited
+    }
+}
+
+/// Reconciles InferenceServers.
+pub struct Reconciler {
+    client: Client,
+    caches: Caches,
+    placer: Arc<Placer>,
+    applier: Applier,
+    gateway: Option<GatewayReference>,
+}
+
+impl Reconciler {
+    /// Writes with `client`; routes attach to `gateway`.
+    pub fn new(
+        client: Client,
+        caches: Caches,
+        placer: Arc<Placer>,
+        gateway: Option<GatewayReference>,
+    ) -> Self {
+        let applier = Applier::new(client.clone(), caches.clone());
+        Self {
+            client,
+            caches,
+            placer,
+            applier,
+            gateway,
+        }
+    }
+
+    /// One pass.
+    pub async fn reconcile(self: Arc<Self>, key: ObjectKey) -> Next {
+        let Some(server) = self.caches.servers.get(&key) else {
+            self.placer.place(&key);
+            return Next::Rest;
+        };
+        // No member is told anything before the finalizer says that it has to be asked on the way out.
+        if server.metadata.deletion_timestamp.is_none() && !has_finalizer(&server) {
+            match report::set_finalizer(&self.client, &server, true).await {
+                Ok(written) => self.caches.servers.note(written),
+                Err(error) => return retry(&key, &error),
+            }
+        }
+        self.placer.place(&key);
+        let Some(plan) = self.plan(&key, Vec::new()) else {
+            return Next::Rest;
+        };
+        let Outcome {
+            failures,
+            retry: apply_again,
+        } = self.applier.apply(&key, &plan).await;
+        // What was written is in the caches: the status speaks of the world after the writes.
+        let Some(plan) = self.plan(&key, failures) else {
+            return Next::Rest;
+        };
+        match self.report(&key, &plan).await {
+            Ok(()) if apply_again => Next::Retry,
+            Ok(()) => Next::Rest,
+            Err(error) => retry(&key, &error),
+        }
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the plan takes the time as an argument: it is read here"
+    )]
+    fn plan(&self, key: &ObjectKey, failures: Vec<Failure>) -> Option<Plan> {
+        let server = self.caches.servers.get(key)?;
+        let profile = self
+            .caches
+            .profiles
+            .get(&ObjectKey::new("", &server.spec.runtime.profile));
+        let facts = Facts {
+            server: &server,
+            profile: profile.as_deref(),
+            clusters: self.placer.clusters(&server),
+            gateway: self.gateway.as_ref(),
+            gateway_api: self.caches.routes.is_installed(),
+            observed: self.caches.discovery(&server),
+            failures,
+        };
+        Some(hub_plan::plan(&facts, Timestamp::now()))
+    }
+
+    async fn report(&self, key: &ObjectKey, plan: &Plan) -> Result<(), report::Error> {
+        let Some(server) = self.caches.servers.get(key) else {
+            return Ok(());
+        };
+        if plan.release && has_finalizer(&server) {
+            tracing::info!(server = %key, "every member has confirmed: released");
+            let written = report::set_finalizer(&self.client, &server, false).await?;
+            self.caches.servers.note(written);
+            return Ok(());
+        }
+        if server.status.as_ref() == Some(&plan.status) {
+            return Ok(());
+        }
+        report::transitions(key, server.status.as_ref(), &plan.status);
+        let written = report::server_status(&self.client, &server, &plan.status).await?;
+        self.caches.servers.note(written);
+        Ok(())
+    }
+}
+
+fn has_finalizer(server: &InferenceServer) -> bool {
+    server
+        .finalizers()
+        .iter()
+        .any(|finalizer| finalizer == labels::CLEANUP)
+}
+
+fn retry(key: &ObjectKey, error: &report::Error) -> Next {
+    if error.is_gone() {
+        return Next::Rest;
+    }
+    tracing::warn!(server = %key, error = error.sentence(), "will try again");
+    Next::Retry
+}

@@ -1,0 +1,222 @@
+//! The agents' streams. Who speaks is what the client certificate says, and a member's state is reached by nothing else.
+
+pub mod members;
+mod stream;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant, SystemTime},
+};
+
+use crds::v1alpha1::MemberCluster;
+use futures::StreamExt;
+use proto::{
+    SessionId,
+    session::Rejection,
+    transport::{identity::PeerIdentity, server::require_peer},
+    v1::{
+        AgentMessage, EnrollRequest, EnrollResponse, Hello, HubMessage, Reject, RejectReason,
+        agent_message, fleet_server, hub_message,
+    },
+};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use self::members::Member;
+use crate::{
+    enrollment::Enrollment,
+    observe::{Caches, Wakeups},
+    server::Placer,
+};
+
+/// How long a stream may stay without a Hello.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+/// When an agent may try again while the caches fill.
+const BUSY_RETRY_MS: u32 = 1_000;
+
+/// The service that agents call.
+pub struct Fleet {
+    /// The hub's own objects.
+    pub caches: Caches,
+    /// Whom an agent's words wake.
+    pub wakeups: Arc<Wakeups>,
+    /// Tokens and certificates.
+    pub enrollment: Arc<Enrollment>,
+    /// What each cluster is to hold.
+    pub placer: Arc<Placer>,
+    /// The machines count time from here.
+    pub start: Instant,
+    /// The last session's id. Starts at the hub's start time, so that no id comes twice.
+    pub sessions: AtomicU64,
+}
+
+#[tonic::async_trait]
+impl fleet_server::Fleet for Service {
+    type SessionStream = ReceiverStream<Result<HubMessage, Status>>;
+
+    async fn enroll(
+        &self,
+        request: Request<EnrollRequest>,
+    ) -> Result<Response<EnrollResponse>, Status> {
+        let Self(fleet) = self;
+        if !fleet.caches.is_synced() {
+            return Err(Status::unavailable("the hub is starting; try again"));
+        }
+        let certificate_pem = fleet
+            .enrollment
+            .enroll(&fleet.caches.members, request.get_ref())
+            .await?;
+        Ok(Response::new(EnrollResponse { certificate_pem }))
+    }
+
+    async fn session(
+        &self,
+        request: Request<Streaming<AgentMessage>>,
+    ) -> Result<Response<Self::SessionStream>, Status> {
+        let Self(fleet) = self;
+        let peer = require_peer(&request)?.clone();
+        let mut inbox = request.into_inner();
+        let (outbox, answers) = mpsc::channel(stream::OUTBOX);
+        let first = tokio::time::timeout(HELLO_TIMEOUT, inbox.next()).await;
+        let hello = match first {
+            Ok(Some(Ok(AgentMessage {
+                body: Some(agent_message::Body::Hello(hello)),
+                ..
+            }))) => hello,
+            Ok(Some(Err(status))) => return Err(status),
+            Ok(Some(Ok(_)) | None) | Err(_) => {
+                let message = "the first message must be a Hello";
+                return Ok(rejected(
+                    &outbox,
+                    answers,
+                    reject(RejectReason::Malformed, message),
+                ));
+            }
+        };
+        match fleet.open(&peer, &hello) {
+            Ok((member, session)) => {
+                tokio::spawn(stream::run(
+                    Arc::clone(fleet),
+                    member,
+                    session,
+                    inbox,
+                    outbox,
+                ));
+                Ok(Response::new(ReceiverStream::new(answers)))
+            }
+            Err(rejection) => Ok(rejected(&outbox, answers, *rejection)),
+        }
+    }
+}
+
+/// What tonic serves.
+pub struct Service(pub Arc<Fleet>);
+
+impl Fleet {
+    /// Time since the hub's start, monotonic.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the machines take the time as an argument: it is read here"
+    )]
+    pub fn elapsed(&self) -> Duration {
+        Instant::now().duration_since(self.start)
+    }
+
+    /// Opens the session of an authenticated agent, and fences its older one.
+    fn open(
+        &self,
+        peer: &PeerIdentity,
+        hello: &Hello,
+    ) -> Result<(Arc<Member>, SessionId), Box<HubMessage>> {
+        if !self.caches.is_synced() {
+            let mut message = reject(RejectReason::Busy, "the hub is starting");
+            if let Some(hub_message::Body::Reject(reject)) = &mut message.body {
+                reject.retry_after_ms = BUSY_RETRY_MS;
+            }
+            return Err(Box::new(message));
+        }
+        let record = self.record(peer, hello)?;
+        let member = self.placer.admit(&record).ok_or_else(|| {
+            Box::new(reject(
+                RejectReason::Removed,
+                "the MemberCluster's name is no DNS label",
+            ))
+        })?;
+        // Everything that the cluster is to hold must be wanted by the time its snapshot is made.
+        for server in self.wakeups.targeting(member.name.as_str()) {
+            self.placer.place(&server);
+        }
+        let session = SessionId(self.sessions.fetch_add(1, Ordering::Relaxed));
+        let mut state = member.lock();
+        let fenced = state.machine.open(session, hello, self.elapsed());
+        let fenced = fenced.map_err(|rejection: Rejection| Box::new(rejection.message()))?;
+        state.opened(session, hello);
+        drop(state);
+        tracing::info!(cluster = %member.name, %session, ?fenced, agent = hello.agent_version, "session opened");
+        member.news.notify_waiters();
+        self.wakeups.members.wake(member.name.as_str().to_owned());
+        self.wakeups.wake_targeting(member.name.as_str());
+        Ok((member, session))
+    }
+
+    /// The MemberCluster of a certificate.
+    fn record(
+        &self,
+        peer: &PeerIdentity,
+        hello: &Hello,
+    ) -> Result<Arc<MemberCluster>, Box<HubMessage>> {
+        let uid = peer.member.member_uid();
+        let of_this_hub = peer.member.hub_id() == self.enrollment.hub_id();
+        let found = self
+            .caches
+            .members
+            .filter(|record| record.metadata.uid.as_deref() == Some(uid));
+        let Some(record) = found.into_iter().next().filter(|_| of_this_hub) else {
+            let message = "the MemberCluster of this certificate does not exist: run `kubectl inferfleet join` again";
+            return Err(Box::new(reject(RejectReason::Removed, message)));
+        };
+        let enrolled = record
+            .status
+            .as_ref()
+            .and_then(|status| status.enrollment.as_ref());
+        if enrolled.is_none_or(|enrolled| enrolled.cluster_uid != hello.cluster_uid) {
+            let message = "another cluster enrolled under this certificate: run `kubectl inferfleet join` for this one";
+            return Err(Box::new(reject(RejectReason::UidMismatch, message)));
+        }
+        Ok(record)
+    }
+}
+
+/// Session ids of a later start are greater: the time is in their upper bits.
+#[expect(clippy::disallowed_methods, reason = "read once, at the start")]
+pub fn first_session() -> AtomicU64 {
+    let since_epoch = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    AtomicU64::new((since_epoch.as_secs() << 20) + 1)
+}
+
+fn reject(reason: RejectReason, message: &str) -> HubMessage {
+    HubMessage {
+        session: 0,
+        body: Some(hub_message::Body::Reject(Reject {
+            reason: reason.into(),
+            message: message.to_owned(),
+            retry_after_ms: 0,
+        })),
+    }
+}
+
+fn rejected(
+    outbox: &mpsc::Sender<Result<HubMessage, Status>>,
+    answers: mpsc::Receiver<Result<HubMessage, Status>>,
+    rejection: HubMessage,
+) -> Response<ReceiverStream<Result<HubMessage, Status>>> {
+    // The channel is new and empty: there is room.
+    drop(outbox.try_send(Ok(rejection)));
+    Response::new(ReceiverStream::new(answers))
+}

@@ -1,0 +1,5 @@
+//! Certificates, and connections over loopback.
+
+mod certificates;
+mod connections;
+mod fleet;
