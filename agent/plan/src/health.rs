@@ -1,5 +1,7 @@
 //! Are all wanted replicas ready, and if not, why: the reason that a person can act on, from the Deployment and its Pods.
 
+use std::sync::Arc;
+
 use crds::{
     condition::{HEALTH_CHECK, Verdict},
     reason,
@@ -41,7 +43,7 @@ pub(crate) fn replicas(placement: &ServerPlacement, deployment: Option<&Deployme
 pub(crate) fn verdict(
     placement: &ServerPlacement,
     deployment: &Deployment,
-    pods: &[&Pod],
+    pods: &[Arc<Pod>],
 ) -> Verdict {
     let Replicas { wanted, ready } = replicas(placement, Some(deployment));
     let name = deployment.name_any();
@@ -76,7 +78,7 @@ pub(crate) fn verdict(
 }
 
 /// What needs a person, in the order in which one would look.
-fn failure(status: &DeploymentStatus, deployment: &str, pods: &[&Pod]) -> Option<Refusal> {
+fn failure(status: &DeploymentStatus, deployment: &str, pods: &[Arc<Pod>]) -> Option<Refusal> {
     let refused = status
         .conditions
         .iter()
@@ -96,10 +98,10 @@ fn failure(status: &DeploymentStatus, deployment: &str, pods: &[&Pod]) -> Option
 }
 
 /// The Pods that are on their way up, in name order.
-fn starting<'a>(deployment: &str, pods: &[&'a Pod]) -> Vec<&'a Pod> {
+fn starting<'a>(deployment: &str, pods: &'a [Arc<Pod>]) -> Vec<&'a Pod> {
     let mut pods: Vec<&Pod> = pods
         .iter()
-        .copied()
+        .map(AsRef::as_ref)
         .filter(|pod| is_of(deployment, pod) && pod.metadata.deletion_timestamp.is_none())
         .filter(|pod| condition(pod, "Ready").is_none_or(|ready| ready.status != "True"))
         .collect();
@@ -175,7 +177,7 @@ fn crash(pod: &Pod) -> Option<Refusal> {
 }
 
 /// What the first Pod on its way up waits for, if the kubelet says more than that it works on it.
-fn waiting(deployment: &str, pods: &[&Pod]) -> Option<String> {
+fn waiting(deployment: &str, pods: &[Arc<Pod>]) -> Option<String> {
     starting(deployment, pods).into_iter().find_map(|pod| {
         containers(pod).find_map(|container| {
             let waiting = container.state.as_ref()?.waiting.as_ref()?;

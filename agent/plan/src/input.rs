@@ -1,5 +1,7 @@
 //! What is known of one placement and of its cluster. Everything comes from watch caches; nothing is asked for here.
 
+use std::sync::Arc;
+
 use crds::v1alpha1::{GatewayReference, ServerPlacement};
 use gateway_api::{gateways::Gateway, httproutes::HttpRoute};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
@@ -22,7 +24,7 @@ pub struct PlacementInput<'a> {
     /// The first traffic route, if the placement controls it.
     pub route: Option<&'a HttpRoute>,
     /// The Pods that carry the server's label.
-    pub pods: &'a [&'a Pod],
+    pub pods: &'a [Arc<Pod>],
 }
 
 /// What is known of a Gateway.

@@ -1,8 +1,8 @@
 //! The pure planner of the agent: a placement and facts in, manifests and verdicts out. No client, no clock.
 //!
 //! A reconcile asks twice. [`plan`] says which objects are to exist; when apply has done its part, [`judge`] says how
-//! the placement is, from the same facts and from what became of each object. So a verdict never speaks of an object
-//! that was just replaced.
+//! the placement is, from what became of each object and from the facts since, which hold each as it was written. So a
+//! verdict never speaks of what was just replaced.
 //!
 //! * [`input`]: what is known of one placement and its cluster.
 //! * `gateway`: which listener admits traffic, and at which addresses.
@@ -26,7 +26,7 @@ use std::collections::BTreeSet;
 pub use gateway::{Endpoint, effective};
 pub use input::{GatewayFact, PlacementInput};
 pub use objects::{Kind, Object, ObjectId};
-pub use verdicts::{Outcome, Outcomes, Report, judge};
+pub use verdicts::{Outcome, Outcomes, Report, judge, leaving};
 
 use gateway::Refusal;
 

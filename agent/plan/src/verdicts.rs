@@ -24,10 +24,8 @@ const CUT: &str = "…";
 /// What became of an object of the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is as planned, and was before: what the facts say of it counts.
+    /// The API server holds it as planned, and the facts show it so.
     Current,
-    /// It was written just now: what the facts say of it is over.
-    Written,
     /// It could not be written, and will not before something changes.
     Refused {
         /// CamelCase, of [`crds::reason`].
@@ -53,7 +51,8 @@ pub struct Report {
     pub endpoint: Result<Endpoint, Refusal>,
 }
 
-/// How the placement is, after `plan` was applied with these outcomes.
+/// How the placement is, after `plan` was applied with these outcomes. `input` is what is known since: it holds the
+/// objects as they were written.
 pub fn judge(input: &PlacementInput<'_>, plan: &PlacementPlan, outcomes: &Outcomes) -> Report {
     let verdicts = [
         backend(plan, outcomes),
@@ -64,11 +63,33 @@ pub fn judge(input: &PlacementInput<'_>, plan: &PlacementPlan, outcomes: &Outcom
     Report {
         verdicts: verdicts.map(shortened),
         replicas: health::replicas(input.placement, input.deployment),
-        endpoint: gateway::endpoint(input).map_err(|refusal| Refusal {
-            message: short(refusal.message),
-            ..refusal
-        }),
+        endpoint: endpoint(input),
     }
+}
+
+/// How a placement is that is on its way out: nothing is planned for it, and what is left of it still counts.
+pub fn leaving(input: &PlacementInput<'_>) -> Report {
+    let kinds = [
+        BACKEND_PROVISION,
+        TRAFFIC_ROUTE_PROVISION,
+        MODEL_CONFIG_PROVISION,
+        HEALTH_CHECK,
+    ];
+    Report {
+        verdicts: kinds.map(|kind| {
+            let message = "the ServerPlacement is being deleted, and all that it owns";
+            Verdict::unknown(kind, reason::REMOVING, message)
+        }),
+        replicas: health::replicas(input.placement, input.deployment),
+        endpoint: endpoint(input),
+    }
+}
+
+fn endpoint(input: &PlacementInput<'_>) -> Result<Endpoint, Refusal> {
+    gateway::endpoint(input).map_err(|refusal| Refusal {
+        message: short(refusal.message),
+        ..refusal
+    })
 }
 
 fn backend(plan: &PlacementPlan, outcomes: &Outcomes) -> Verdict {
@@ -99,11 +120,10 @@ fn traffic_route(input: &PlacementInput<'_>, plan: &PlacementPlan, outcomes: &Ou
     if let Some(verdict) = applied(kind, &[Kind::HttpRoute], plan, outcomes) {
         return verdict;
     }
-    let current = is_current(Kind::HttpRoute, outcomes);
-    match (input.route.filter(|_| current), gateway::listener(input)) {
+    match (input.route, gateway::listener(input)) {
         (Some(live), Ok(listener)) => route::verdict(live, &listener),
         (None, _) | (_, Err(_)) => {
-            let message = "the route was written just now; its gateway has not spoken yet";
+            let message = "the route or its Gateway has changed since it was written";
             Verdict::unknown(kind, reason::ROUTE_PENDING, message)
         }
     }
@@ -140,7 +160,7 @@ fn applied(
         .map(crate::Object::id)
         .filter(|id| kinds.contains(&id.kind));
     let verdicts = ids.filter_map(|id| match outcomes.get(&id) {
-        Some(Outcome::Current | Outcome::Written) => None,
+        Some(Outcome::Current) => None,
         Some(Outcome::Refused { reason, message }) => Some(Verdict::no(kind, reason, message)),
         Some(Outcome::Failed(message)) => {
             Some(Verdict::unknown(kind, reason::APPLY_FAILED, message))

@@ -1,5 +1,7 @@
 //! A world in which all is well, to be spoilt by each test.
 
+use std::sync::Arc;
+
 use agent_plan::{
     GatewayFact, ObjectId, Outcome, Outcomes, PlacementInput, PlacementPlan, Report, judge, plan,
 };
@@ -90,7 +92,11 @@ impl World {
         let gateway: Option<Gateway> = self.gateway.as_ref().map(read);
         let deployment: Option<Deployment> = self.deployment.as_ref().map(read);
         let route: Option<HttpRoute> = self.route.as_ref().map(read);
-        let pods: Vec<Pod> = self.pods.iter().map(read).collect();
+        let pods: Vec<Arc<Pod>> = self
+            .pods
+            .iter()
+            .map(|pod| Arc::new(read::<Pod>(pod)))
+            .collect();
         let gateway = match &gateway {
             _ if !self.gateway_api => GatewayFact::ApiMissing,
             None => GatewayFact::NotFound,
@@ -103,7 +109,7 @@ impl World {
             owned: &self.owned,
             deployment: deployment.as_ref(),
             route: route.as_ref(),
-            pods: &pods.iter().collect::<Vec<_>>(),
+            pods: &pods,
         })
     }
 

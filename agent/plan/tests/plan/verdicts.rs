@@ -32,9 +32,10 @@ fn all_is_well() {
 
 #[test]
 fn what_was_just_written_is_not_judged_by_what_it_was() {
-    let report = World::well().report_after(|_| Outcome::Written);
-    let verdicts: Vec<String> = report.verdicts.iter().map(shown).collect();
-    assert!(verdicts[0].starts_with("True Provisioned"));
+    let mut world = World::well();
+    world.deployment.as_mut().unwrap()["metadata"]["generation"] = json!(4);
+    world.route.as_mut().unwrap()["metadata"]["generation"] = json!(6);
+    let verdicts = all(&world);
     assert!(
         verdicts[1].starts_with("Unknown RoutePending"),
         "{}",
@@ -45,7 +46,30 @@ fn what_was_just_written_is_not_judged_by_what_it_was() {
         "{}",
         verdicts[3]
     );
+    assert_eq!(world.report().replicas.ready, 2);
+}
+
+#[test]
+fn a_new_deployment_is_starting_before_its_controller_has_seen_it() {
+    let mut world = World::well();
+    world.deployment =
+        Some(json!({"metadata": {"name": "llama", "namespace": "team-a", "generation": 1}}));
+    assert!(world.health().starts_with("Unknown Starting: 0 of 2"));
+    world.deployment = None;
+    assert!(world.health().starts_with("Unknown Starting: 0 of 2"));
+}
+
+#[test]
+fn what_is_left_of_a_placement_on_its_way_out_still_counts() {
+    let report = World::well().ask(agent_plan::leaving);
+    let reasons: Vec<&str> = report
+        .verdicts
+        .iter()
+        .map(|verdict| verdict.reason.as_str())
+        .collect();
+    assert_eq!(reasons, ["Removing"; 4]);
     assert_eq!(report.replicas.ready, 2);
+    assert!(report.endpoint.is_ok());
 }
 
 #[test]
