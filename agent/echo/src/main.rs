@@ -1,1 +1,8 @@
-fn main() {}
+//! Echo, as a program.
+
+use clap::Parser;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> anyhow::Result<()> {
+    echo::run(echo::args::Args::parse()).await
+}

@@ -1,0 +1,94 @@
+//! The objects that a plan is made of, and how they are named.
+
+use gateway_api::httproutes::HttpRoute;
+use k8s_openapi::{
+    api::{
+        apps::v1::Deployment,
+        core::v1::{ConfigMap, Service, ServiceAccount},
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use serde::Serialize;
+
+/// One object that is to exist. Large ones are boxed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Object {
+    /// What the Pods run as.
+    ServiceAccount(ServiceAccount),
+    /// The model list.
+    ConfigMap(ConfigMap),
+    /// The replicas.
+    Deployment(Box<Deployment>),
+    /// Where the route sends to.
+    Service(Box<Service>),
+    /// How traffic gets in.
+    HttpRoute(Box<HttpRoute>),
+}
+
+/// The kinds that a placement may own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// v1
+    ServiceAccount,
+    /// v1
+    ConfigMap,
+    /// apps/v1
+    Deployment,
+    /// v1
+    Service,
+    /// gateway.networking.k8s.io/v1
+    HttpRoute,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::ServiceAccount,
+        Self::ConfigMap,
+        Self::Deployment,
+        Self::Service,
+        Self::HttpRoute,
+    ];
+
+    /// As the API spells it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ServiceAccount => "ServiceAccount",
+            Self::ConfigMap => "ConfigMap",
+            Self::Deployment => "Deployment",
+            Self::Service => "Service",
+            Self::HttpRoute => "HTTPRoute",
+        }
+    }
+}
+
+/// Names an object of a placement; its namespace is the placement's.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ObjectId {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its name.
+    pub name: String,
+}
+
+impl Object {
+    /// Kind and name.
+    pub fn id(&self) -> ObjectId {
+        let (kind, metadata) = self.parts();
+        ObjectId {
+            kind,
+            name: metadata.name.clone().unwrap_or_default(),
+        }
+    }
+
+    const fn parts(&self) -> (Kind, &ObjectMeta) {
+        match self {
+            Self::ServiceAccount(object) => (Kind::ServiceAccount, &object.metadata),
+            Self::ConfigMap(object) => (Kind::ConfigMap, &object.metadata),
+            Self::Deployment(object) => (Kind::Deployment, &object.metadata),
+            Self::Service(object) => (Kind::Service, &object.metadata),
+            Self::HttpRoute(object) => (Kind::HttpRoute, &object.metadata),
+        }
+    }
+}

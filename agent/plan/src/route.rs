@@ -1,0 +1,220 @@
+//! The traffic route: from the member's gateway to the runtime, and what its gateway says of it.
+
+use crds::{
+    condition::TRAFFIC_ROUTE_PROVISION, condition::Verdict, labels, names, reason,
+    v1alpha1::ServerPlacement,
+};
+use gateway_api::httproutes::{
+    HttpRoute, HttpRouteParentRefs, HttpRouteRules, HttpRouteRulesBackendRefs,
+    HttpRouteRulesFilters, HttpRouteRulesFiltersResponseHeaderModifier,
+    HttpRouteRulesFiltersResponseHeaderModifierSet, HttpRouteRulesFiltersType,
+    HttpRouteRulesFiltersUrlRewrite, HttpRouteRulesFiltersUrlRewritePath,
+    HttpRouteRulesFiltersUrlRewritePathType, HttpRouteRulesMatches, HttpRouteRulesMatchesPath,
+    HttpRouteRulesMatchesPathType, HttpRouteSpec, HttpRouteStatusParents,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::ResourceExt;
+
+use crate::{Object, backend::SERVICE_PORT, gateway::Listener, metadata::metadata};
+
+const ACCEPTED: &str = "Accepted";
+const RESOLVED_REFS: &str = "ResolvedRefs";
+
+/// The route: the probe's path, and all below the server's own.
+pub(crate) fn object(placement: &ServerPlacement, listener: &Listener<'_>) -> Object {
+    let name = placement.name_any();
+    let prefix = format!(
+        "/cluster/{}/{name}",
+        placement.namespace().unwrap_or_default()
+    );
+    let readiness = placement.spec.runtime.content.probes.readiness.path.clone();
+    let probe = HttpRouteRules {
+        matches: Some(vec![path(
+            HttpRouteRulesMatchesPathType::Exact,
+            format!("{prefix}/-/ready"),
+        )]),
+        filters: Some(vec![
+            rewrite(HttpRouteRulesFiltersUrlRewritePath {
+                r#type: HttpRouteRulesFiltersUrlRewritePathType::ReplaceFullPath,
+                replace_full_path: Some(readiness),
+                replace_prefix_match: None,
+            }),
+            named_placement(placement),
+        ]),
+        backend_refs: Some(vec![service(&name)]),
+        ..HttpRouteRules::default()
+    };
+    let traffic = HttpRouteRules {
+        matches: Some(vec![path(
+            HttpRouteRulesMatchesPathType::PathPrefix,
+            prefix,
+        )]),
+        filters: Some(vec![rewrite(HttpRouteRulesFiltersUrlRewritePath {
+            r#type: HttpRouteRulesFiltersUrlRewritePathType::ReplacePrefixMatch,
+            replace_full_path: None,
+            replace_prefix_match: Some("/".to_owned()),
+        })]),
+        backend_refs: Some(vec![service(&name)]),
+        ..HttpRouteRules::default()
+    };
+    Object::HttpRoute(Box::new(HttpRoute {
+        metadata: metadata(placement, names::traffic_route(&name, 0)),
+        spec: HttpRouteSpec {
+            parent_refs: Some(vec![HttpRouteParentRefs {
+                namespace: Some(listener.reference.namespace.clone()),
+                name: listener.reference.name.clone(),
+                section_name: Some(listener.name.to_owned()),
+                ..HttpRouteParentRefs::default()
+            }]),
+            rules: Some(vec![probe, traffic]),
+            ..HttpRouteSpec::default()
+        },
+        status: None,
+    }))
+}
+
+fn path(kind: HttpRouteRulesMatchesPathType, value: String) -> HttpRouteRulesMatches {
+    HttpRouteRulesMatches {
+        path: Some(HttpRouteRulesMatchesPath {
+            r#type: Some(kind),
+            value: Some(value),
+        }),
+        ..HttpRouteRulesMatches::default()
+    }
+}
+
+fn rewrite(path: HttpRouteRulesFiltersUrlRewritePath) -> HttpRouteRulesFilters {
+    HttpRouteRulesFilters {
+        url_rewrite: Some(HttpRouteRulesFiltersUrlRewrite {
+            hostname: None,
+            path: Some(path),
+        }),
+        ..filter(HttpRouteRulesFiltersType::UrlRewrite)
+    }
+}
+
+/// Whose answer it is. A gateway's own error page carries the header too: only a 2xx with it counts.
+fn named_placement(placement: &ServerPlacement) -> HttpRouteRulesFilters {
+    let server_uid = placement
+        .annotations()
+        .get(labels::SERVER_UID)
+        .cloned()
+        .unwrap_or_default();
+    HttpRouteRulesFilters {
+        response_header_modifier: Some(HttpRouteRulesFiltersResponseHeaderModifier {
+            set: Some(vec![HttpRouteRulesFiltersResponseHeaderModifierSet {
+                name: labels::PLACEMENT_HEADER.to_owned(),
+                value: server_uid,
+            }]),
+            ..HttpRouteRulesFiltersResponseHeaderModifier::default()
+        }),
+        ..filter(HttpRouteRulesFiltersType::ResponseHeaderModifier)
+    }
+}
+
+fn filter(kind: HttpRouteRulesFiltersType) -> HttpRouteRulesFilters {
+    HttpRouteRulesFilters {
+        r#type: kind,
+        cors: None,
+        extension_ref: None,
+        request_header_modifier: None,
+        request_mirror: None,
+        request_redirect: None,
+        response_header_modifier: None,
+        url_rewrite: None,
+    }
+}
+
+fn service(name: &str) -> HttpRouteRulesBackendRefs {
+    HttpRouteRulesBackendRefs {
+        name: name.to_owned(),
+        port: Some(SERVICE_PORT),
+        ..HttpRouteRulesBackendRefs::default()
+    }
+}
+
+/// What the gateway says of the route as it is now.
+pub(crate) fn verdict(route: &HttpRoute, listener: &Listener<'_>) -> Verdict {
+    let name = format!("HTTPRoute {}", route.name_any());
+    let gateway = format!(
+        "Gateway {}/{}",
+        listener.reference.namespace, listener.reference.name
+    );
+    let generation = route.metadata.generation.unwrap_or_default();
+    let parents = route.status.iter().flat_map(|status| &status.parents);
+    // Policy controllers add entries of their own for the same parent; the gateway's is the one that accepts.
+    let gateways = parents
+        .filter(|parent| is_ours(parent, route, listener))
+        .filter(|parent| condition(parent, ACCEPTED).is_some());
+    let judged = gateways.map(|parent| entry_verdict(parent, generation, &name, &gateway));
+    judged
+        .max_by_key(|verdict| verdict.state)
+        .unwrap_or_else(|| {
+            let message =
+                format!("{name} waits for {gateway} to accept it: is its controller running?");
+            Verdict::unknown(TRAFFIC_ROUTE_PROVISION, reason::ROUTE_PENDING, message)
+        })
+}
+
+fn is_ours(parent: &HttpRouteStatusParents, route: &HttpRoute, listener: &Listener<'_>) -> bool {
+    let reference = &parent.parent_ref;
+    let namespace = reference
+        .namespace
+        .as_ref()
+        .or(route.metadata.namespace.as_ref());
+    let is_gateway = reference
+        .kind
+        .as_deref()
+        .is_none_or(|kind| kind == "Gateway");
+    is_gateway
+        && namespace == Some(&listener.reference.namespace)
+        && reference.name == listener.reference.name
+        && reference.section_name.as_deref() == Some(listener.name)
+}
+
+fn condition<'a>(parent: &'a HttpRouteStatusParents, kind: &str) -> Option<&'a Condition> {
+    parent
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == kind)
+}
+
+fn entry_verdict(
+    parent: &HttpRouteStatusParents,
+    generation: i64,
+    name: &str,
+    gateway: &str,
+) -> Verdict {
+    for (kind, refused, verb) in [
+        (ACCEPTED, reason::ROUTE_NOT_ACCEPTED, "does not accept"),
+        (
+            RESOLVED_REFS,
+            reason::REFS_NOT_RESOLVED,
+            "can't resolve what is named by",
+        ),
+    ] {
+        let current = condition(parent, kind).filter(|condition| {
+            condition
+                .observed_generation
+                .is_none_or(|seen| seen >= generation)
+        });
+        match current.map(|condition| (condition.status.as_str(), condition)) {
+            Some(("True", _)) => {}
+            Some(("False", condition)) => {
+                let message = format!(
+                    "{gateway} {verb} {name}: {} ({})",
+                    condition.message, condition.reason
+                );
+                return Verdict::no(TRAFFIC_ROUTE_PROVISION, refused, message);
+            }
+            Some(_) | None => {
+                let message = format!(
+                    "{name} waits for {gateway}: no {kind} yet for its generation {generation}"
+                );
+                return Verdict::unknown(TRAFFIC_ROUTE_PROVISION, reason::ROUTE_PENDING, message);
+            }
+        }
+    }
+    let message = format!("{gateway} accepts {name}");
+    Verdict::yes(TRAFFIC_ROUTE_PROVISION, reason::PROVISIONED, message)
+}

@@ -1,0 +1,178 @@
+//! A world in which all is well, to be spoilt by each test.
+
+use std::sync::Arc;
+
+use agent_plan::{
+    GatewayFact, ObjectId, Outcome, Outcomes, PlacementInput, PlacementPlan, Report, judge, plan,
+};
+use crds::{
+    condition::Verdict,
+    v1alpha1::{GatewayReference, ServerPlacement},
+};
+use gateway_api::{gateways::Gateway, httproutes::HttpRoute};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+use serde_json::{Value, json};
+
+/// What a test may change before it asks.
+pub(crate) struct World {
+    pub(crate) placement: Value,
+    pub(crate) default_gateway: Option<GatewayReference>,
+    pub(crate) gateway_api: bool,
+    pub(crate) gateway: Option<Value>,
+    pub(crate) owned: Vec<ObjectId>,
+    pub(crate) deployment: Option<Value>,
+    pub(crate) route: Option<Value>,
+    pub(crate) pods: Vec<Value>,
+}
+
+impl World {
+    /// The echo profile, two replicas, all ready, a route that is accepted.
+    pub(crate) fn well() -> Self {
+        Self {
+            placement: json!({
+                "apiVersion": "inferfleet.io/v1alpha1",
+                "kind": "ServerPlacement",
+                "metadata": {
+                    "name": "llama", "namespace": "team-a", "uid": "placement-uid",
+                    "annotations": {"inferfleet.io/server-uid": "server-uid"},
+                },
+                "spec": {
+                    "runtime": {"profile": "echo", "content": {
+                        "images": [{"vendor": "nvidia", "image": "cuda"}, {"vendor": "none", "image": "echo:1"}],
+                        "command": ["echo"],
+                        "args": ["--listen=0.0.0.0:$(port.http)", "--name=$(model.name)"],
+                        "ports": [{"name": "metrics", "port": 8000}, {"name": "http", "port": 8000}, {"name": "grpc", "port": 9000}],
+                        "probes": {
+                            "startup": {"path": "/v2/health/ready", "failureSeconds": 600},
+                            "readiness": {"path": "/v2/health/ready"},
+                            "liveness": {"path": "/v2/health/live", "failureSeconds": 45},
+                        },
+                        "drainSeconds": 120,
+                    }},
+                    "model": {"uri": "hf://org/llama"},
+                    "resources": {"requests": {"cpu": 2, "memory": "1Gi"}, "limits": {"memory": "2Gi"}},
+                    "replicas": 2,
+                },
+            }),
+            default_gateway: Some(GatewayReference {
+                namespace: "infra".to_owned(),
+                name: "public".to_owned(),
+                listener: None,
+            }),
+            gateway_api: true,
+            gateway: Some(json!({
+                "metadata": {"name": "public", "namespace": "infra"},
+                "spec": {"gatewayClassName": "any", "listeners": [
+                    {"name": "tls", "port": 443, "protocol": "HTTPS"},
+                    {"name": "one-host", "port": 80, "protocol": "HTTP", "hostname": "a.example.com"},
+                    {"name": "http", "port": 8080, "protocol": "HTTP"},
+                ]},
+                "status": {"addresses": [
+                    {"type": "IPAddress", "value": "203.0.113.9"},
+                    {"value": "203.0.113.10"},
+                    {"type": "IPAddress", "value": "203.0.113.9"},
+                ]},
+            })),
+            owned: Vec::new(),
+            deployment: Some(json!({
+                "metadata": {"name": "llama", "namespace": "team-a", "generation": 3},
+                "status": {"observedGeneration": 3, "replicas": 2, "updatedReplicas": 2, "readyReplicas": 2},
+            })),
+            route: Some(json!({
+                "metadata": {"name": "llama-traffic-0", "namespace": "team-a", "generation": 5},
+                "spec": {},
+                "status": {"parents": [entry("http", 5, "True", "True")]},
+            })),
+            pods: Vec::new(),
+        }
+    }
+
+    pub(crate) fn ask<T>(&self, question: impl FnOnce(&PlacementInput<'_>) -> T) -> T {
+        let placement: ServerPlacement = read(&self.placement);
+        let gateway: Option<Gateway> = self.gateway.as_ref().map(read);
+        let deployment: Option<Deployment> = self.deployment.as_ref().map(read);
+        let route: Option<HttpRoute> = self.route.as_ref().map(read);
+        let pods: Vec<Arc<Pod>> = self
+            .pods
+            .iter()
+            .map(|pod| Arc::new(read::<Pod>(pod)))
+            .collect();
+        let gateway = match &gateway {
+            _ if !self.gateway_api => GatewayFact::ApiMissing,
+            None => GatewayFact::NotFound,
+            Some(gateway) => GatewayFact::Found(gateway),
+        };
+        question(&PlacementInput {
+            placement: &placement,
+            default_gateway: self.default_gateway.as_ref(),
+            gateway,
+            owned: &self.owned,
+            deployment: deployment.as_ref(),
+            route: route.as_ref(),
+            pods: &pods,
+        })
+    }
+
+    pub(crate) fn plan(&self) -> PlacementPlan {
+        self.ask(plan)
+    }
+
+    /// The report when every object is as planned.
+    pub(crate) fn report(&self) -> Report {
+        self.report_after(|_| Outcome::Current)
+    }
+
+    pub(crate) fn report_after(&self, outcome: impl Fn(&ObjectId) -> Outcome) -> Report {
+        self.ask(|input| {
+            let plan = plan(input);
+            let ids = plan.objects.iter().map(agent_plan::Object::id);
+            let outcomes: Outcomes = ids.map(|id| (id.clone(), outcome(&id))).collect();
+            judge(input, &plan, &outcomes)
+        })
+    }
+
+    pub(crate) fn health(&self) -> String {
+        shown(&self.report().verdicts[3])
+    }
+
+    pub(crate) fn route_verdict(&self) -> String {
+        shown(&self.report().verdicts[1])
+    }
+}
+
+/// An entry of a route's status by our Gateway.
+pub(crate) fn entry(section: &str, generation: i64, accepted: &str, resolved: &str) -> Value {
+    let condition = |kind: &str, status: &str| {
+        json!({
+            "type": kind, "status": status, "reason": format!("{kind}Reason"), "message": format!("{kind} said"),
+            "observedGeneration": generation, "lastTransitionTime": "2026-01-01T00:00:00Z",
+        })
+    };
+    json!({
+        "controllerName": "example.com/gateway",
+        "parentRef": {"namespace": "infra", "name": "public", "sectionName": section},
+        "conditions": [condition("Accepted", accepted), condition("ResolvedRefs", resolved)],
+    })
+}
+
+/// A Pod of the Deployment, with this status.
+pub(crate) fn pod(name: &str, status: &Value) -> Value {
+    json!({
+        "metadata": {
+            "name": name,
+            "labels": {"inferfleet.io/server": "llama", "pod-template-hash": "abc"},
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "llama-abc", "uid": "r", "controller": true}],
+        },
+        "status": status,
+    })
+}
+
+/// `True Reason: message`.
+pub(crate) fn shown(verdict: &Verdict) -> String {
+    let state = verdict.state.as_str();
+    format!("{state} {}: {}", verdict.reason, verdict.message)
+}
+
+fn read<T: serde::de::DeserializeOwned>(value: &Value) -> T {
+    serde_json::from_value(value.clone()).unwrap()
+}

@@ -1,0 +1,206 @@
+//! What the hub says → ServerPlacement objects. Owns the wish of each key; must not know how a placement is served.
+//!
+//! A wish is kept until another takes its place, so that a ServerPlacement that somebody changes or deletes is made
+//! right again, and a namespace that appears late finds its placements waiting.
+
+mod wishes;
+
+use std::sync::Arc;
+
+use crds::{labels, reason, v1alpha1::ServerPlacement};
+use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::{ApiResource, PostParams, PropagationPolicy},
+};
+use operator::{
+    apply::{self, Retry},
+    cache::ObjectKey,
+    ownership::Desired,
+    wake::Next,
+};
+use proto::{PlacementKey, session::Refusal};
+
+pub(crate) use self::wishes::{Value, Wish, Wishes};
+use crate::{link::Machine, observe::Caches};
+
+/// Keeps the ServerPlacements as the hub wishes.
+pub(crate) struct Placements {
+    pub(crate) client: Client,
+    pub(crate) caches: Caches,
+    pub(crate) machine: Arc<Machine>,
+    pub(crate) wishes: Arc<Wishes>,
+    pub(crate) create_namespaces: bool,
+}
+
+/// UID of the InferenceServer that an agent wrote the object for; `None` when it is somebody else's.
+fn server_uid(placement: &ServerPlacement) -> Option<&String> {
+    placement.annotations().get(labels::SERVER_UID)
+}
+
+impl Placements {
+    /// Makes the ServerPlacement of the key as it is wished. Nothing is done for a key that the hub has not spoken of.
+    pub(crate) async fn keep(&self, key: &PlacementKey) -> Next {
+        match self.wishes.get(key) {
+            None => Next::Rest,
+            Some(Wish::Gone { uid }) => self.remove(key, &uid).await,
+            Some(Wish::Kept(value)) => {
+                let generation = value.generation;
+                match self.write(key, &value).await {
+                    Ok(Written::Yes) => {
+                        self.machine
+                            .with(|machine| machine.applied(key, generation));
+                        Next::Rest
+                    }
+                    Ok(Written::AfterRemoval) => Next::Rest,
+                    Err((refusal, next)) => {
+                        tracing::warn!(%key, refusal.reason, refusal.message, "placement refused");
+                        self.machine
+                            .with(|machine| machine.refused(key, generation, refusal));
+                        next
+                    }
+                }
+            }
+        }
+    }
+
+    async fn write(&self, key: &PlacementKey, value: &Value) -> Result<Written, (Refusal, Next)> {
+        let desired = value
+            .desired
+            .as_ref()
+            .map_err(|refusal| (refusal.clone(), Next::Rest))?;
+        let live = self.caches.placements.get(&desired.key);
+        if let Some(live) = &live {
+            if server_uid(live) != Some(&value.uid) {
+                let message = format!(
+                    "ServerPlacement {key} exists and was not written for this InferenceServer: delete or rename one of the two"
+                );
+                return Err((refusal(reason::NAME_CONFLICT, message), Next::Rest));
+            }
+            // Somebody deletes it: it is made anew when the watch says that it is gone.
+            if live.metadata.deletion_timestamp.is_some() {
+                return Ok(Written::AfterRemoval);
+            }
+        }
+        let live = live.as_deref().map(Resource::meta);
+        if live.is_some_and(|live| !desired.differs_from(live, labels::AGENT)) {
+            return Ok(Written::Yes);
+        }
+        self.ready_namespace(key.namespace()).await?;
+        self.apply(desired, live).await
+    }
+
+    async fn apply(
+        &self,
+        desired: &Desired,
+        live: Option<&ObjectMeta>,
+    ) -> Result<Written, (Refusal, Next)> {
+        let written = apply::apply(&self.client, labels::AGENT, desired, live).await;
+        let written = written.map_err(|error| {
+            let reason = match (&error, error.retry()) {
+                (apply::Error::NameConflict { .. }, _) => reason::NAME_CONFLICT,
+                (_, Retry::OnChange) => reason::APPLY_REFUSED,
+                (_, Retry::Later) => reason::APPLY_FAILED,
+            };
+            (refusal(reason, error.sentence()), Next::Retry)
+        })?;
+        tracing::info!(placement = %desired.key, "written");
+        match written.try_parse::<ServerPlacement>() {
+            Ok(written) => self.caches.placements.note(written),
+            // The watch brings it, or says why it can't be read.
+            Err(error) => tracing::warn!(%error, placement = %desired.key, "can't be read back"),
+        }
+        Ok(Written::Yes)
+    }
+
+    /// The namespace exists and takes objects; it is made if that was allowed.
+    async fn ready_namespace(&self, name: &str) -> Result<(), (Refusal, Next)> {
+        let live = self.caches.namespaces.get(&ObjectKey::new("", name));
+        match live {
+            Some(live) if live.metadata.deletion_timestamp.is_none() => Ok(()),
+            Some(_) => {
+                let message = format!("namespace {name} is being deleted");
+                Err((refusal(reason::NAMESPACE_MISSING, message), Next::Rest))
+            }
+            None if self.create_namespaces => self.create_namespace(name).await,
+            None => {
+                let message = format!(
+                    "namespace {name} does not exist in this cluster: create it, or let the agent do so (createNamespaces)"
+                );
+                Err((refusal(reason::NAMESPACE_MISSING, message), Next::Rest))
+            }
+        }
+    }
+
+    async fn create_namespace(&self, name: &str) -> Result<(), (Refusal, Next)> {
+        let namespace = Namespace {
+            metadata: ObjectMeta {
+                name: Some(name.to_owned()),
+                ..ObjectMeta::default()
+            },
+            ..Namespace::default()
+        };
+        let api: Api<Namespace> = Api::all(self.client.clone());
+        match api.create(&PostParams::default(), &namespace).await {
+            Ok(created) => {
+                tracing::info!(namespace = name, "created");
+                self.caches.namespaces.note(created);
+                Ok(())
+            }
+            // Somebody was faster.
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+            Err(error) => {
+                let message = format!("namespace {name} can't be created: {error}");
+                Err((refusal(reason::NAMESPACE_MISSING, message), Next::Retry))
+            }
+        }
+    }
+
+    /// Deletes the ServerPlacement of that server and, before it, all that it owns. The hub is told when the watch says
+    /// that it is gone.
+    async fn remove(&self, key: &PlacementKey, server: &str) -> Next {
+        let object = ObjectKey::new(key.namespace(), key.name());
+        let live = self.caches.placements.get(&object);
+        let Some(live) = live.filter(|live| server_uid(live).is_some_and(|uid| uid == server))
+        else {
+            self.machine.with(|machine| {
+                self.wishes.fulfilled(key, server);
+                // What waited for the removal. Under the machine's lock, so that it never overtakes a newer word.
+                if let Some(event) = machine.removed(key, server) {
+                    self.wishes.take(event);
+                }
+            });
+            return Next::Rest;
+        };
+        if live.metadata.deletion_timestamp.is_some() {
+            return Next::Rest;
+        }
+        tracing::info!(placement = %key, "removing");
+        let resource = ApiResource::erase::<ServerPlacement>(&());
+        let uid = live.uid().unwrap_or_default();
+        let foreground = PropagationPolicy::Foreground;
+        match apply::delete(&self.client, &resource, &object, &uid, foreground).await {
+            Ok(()) => Next::Rest,
+            Err(error) => {
+                tracing::warn!(%key, error = error.sentence(), "removal failed");
+                Next::Retry
+            }
+        }
+    }
+}
+
+/// What became of a wish that was not refused.
+enum Written {
+    /// The API server holds it.
+    Yes,
+    /// It will be written when what is there has gone.
+    AfterRemoval,
+}
+
+fn refusal(reason: &str, message: String) -> Refusal {
+    Refusal {
+        reason: reason.to_owned(),
+        field: String::new(),
+        message,
+    }
+}

@@ -1,0 +1,146 @@
+//! One ServerPlacement, from its facts to its report. Asks nobody but the caches, and needs no hub.
+
+use std::sync::Arc;
+
+use agent_plan::{GatewayFact, ObjectId, PlacementInput, Report, judge, leaving, plan};
+use crds::{
+    labels, names,
+    v1alpha1::{GatewayReference, ServerPlacement},
+};
+use gateway_api::{gateways::Gateway, httproutes::HttpRoute};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+use kube::{Client, Resource, ResourceExt};
+use operator::{
+    cache::{Cache, ObjectKey},
+    wake::Next,
+};
+use proto::PlacementKey;
+
+use crate::{
+    apply::{self, Applied, is_controlled_by},
+    link::Machine,
+    observe::Caches,
+    report::{self, Origin},
+};
+
+/// Reconciles placements.
+pub(crate) struct Serving {
+    pub(crate) client: Client,
+    pub(crate) caches: Caches,
+    pub(crate) machine: Arc<Machine>,
+    pub(crate) default_gateway: Option<GatewayReference>,
+}
+
+impl Serving {
+    /// Makes the cluster as the ServerPlacement says, and reports how it is. Does nothing where there is none, or where no
+    /// hub is behind it; plans nothing where it is on its way out.
+    pub(crate) async fn reconcile(&self, key: &PlacementKey) -> Next {
+        let object = ObjectKey::new(key.namespace(), key.name());
+        let Some(placement) = self.caches.placements.get(&object) else {
+            return Next::Rest;
+        };
+        let Some(origin) = origin(&placement) else {
+            return Next::Rest;
+        };
+        if placement.metadata.deletion_timestamp.is_some() {
+            self.report(key, &origin, &leaving(&self.facts(&placement).input()));
+            return Next::Rest;
+        }
+        let planned = plan(&self.facts(&placement).input());
+        let Applied { outcomes, failed } =
+            apply::apply(&self.client, &self.caches, key.namespace(), &planned).await;
+        // What was written is in the caches by now: the verdicts are of the world as it is since.
+        let judged = judge(&self.facts(&placement).input(), &planned, &outcomes);
+        self.report(key, &origin, &judged);
+        if failed { Next::Retry } else { Next::Rest }
+    }
+
+    fn facts<'a>(&'a self, placement: &'a ServerPlacement) -> Facts<'a> {
+        Facts::of(&self.caches, placement, self.default_gateway.as_ref())
+    }
+
+    fn report(&self, key: &PlacementKey, origin: &Origin, report: &Report) {
+        self.machine.with(|machine| {
+            machine.endpoint(key.clone(), report::endpoint(origin, report));
+            machine.report(key.clone(), report::placement(origin, report));
+        });
+    }
+}
+
+/// Whose value it is; `None` when no agent wrote it.
+pub(crate) fn origin(placement: &ServerPlacement) -> Option<Origin> {
+    let annotations = placement.annotations();
+    Some(Origin {
+        server_uid: annotations.get(labels::SERVER_UID)?.clone(),
+        generation: annotations.get(labels::GENERATION)?.parse().ok()?,
+        hash: proto::Hash::from_hex(annotations.get(labels::HASH)?)?,
+    })
+}
+
+/// What the caches hold of one placement at one time.
+struct Facts<'a> {
+    placement: &'a ServerPlacement,
+    default_gateway: Option<&'a GatewayReference>,
+    has_gateway_api: bool,
+    gateway: Option<Arc<Gateway>>,
+    owned: Vec<ObjectId>,
+    deployment: Option<Arc<Deployment>>,
+    route: Option<Arc<HttpRoute>>,
+    pods: Vec<Arc<Pod>>,
+}
+
+impl<'a> Facts<'a> {
+    fn of(
+        caches: &Caches,
+        placement: &'a ServerPlacement,
+        default_gateway: Option<&'a GatewayReference>,
+    ) -> Self {
+        let (namespace, name) = (
+            placement.namespace().unwrap_or_default(),
+            placement.name_any(),
+        );
+        let uid = placement.uid().unwrap_or_default();
+        let gateway = placement.spec.gateway.as_ref().or(default_gateway);
+        let route = names::traffic_route(&name, 0);
+        Self {
+            placement,
+            default_gateway,
+            has_gateway_api: caches.has_gateway_api(),
+            gateway: gateway.and_then(|gateway| {
+                let key = ObjectKey::new(gateway.namespace.as_str(), gateway.name.as_str());
+                caches.gateways.get(&key)
+            }),
+            owned: apply::owned(caches, &uid),
+            deployment: controlled(&caches.deployments, &namespace, &name, &uid),
+            route: controlled(&caches.routes, &namespace, &route, &uid),
+            pods: caches.pods.filter(|pod| {
+                pod.metadata.namespace.as_ref() == Some(&namespace)
+                    && pod.labels().get(labels::SERVER) == Some(&name)
+            }),
+        }
+    }
+
+    fn input(&self) -> PlacementInput<'_> {
+        PlacementInput {
+            placement: self.placement,
+            default_gateway: self.default_gateway,
+            gateway: match &self.gateway {
+                _ if !self.has_gateway_api => GatewayFact::ApiMissing,
+                None => GatewayFact::NotFound,
+                Some(gateway) => GatewayFact::Found(gateway),
+            },
+            owned: &self.owned,
+            deployment: self.deployment.as_deref(),
+            route: self.route.as_deref(),
+            pods: &self.pods,
+        }
+    }
+}
+
+fn controlled<K>(cache: &Cache<K>, namespace: &str, name: &str, uid: &str) -> Option<Arc<K>>
+where
+    K: Resource<DynamicType = ()>,
+{
+    let live = cache.get(&ObjectKey::new(namespace, name));
+    live.filter(|live| is_controlled_by(&**live, uid))
+}

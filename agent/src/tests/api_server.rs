@@ -1,0 +1,96 @@
+//! An API server that takes what it is given: server-side apply as if there were one applier, no watches.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+use axum::{
+    Json, Router,
+    body::to_bytes,
+    extract::{Request, State},
+    http::{Method, StatusCode},
+    response::{IntoResponse, Response},
+};
+use kube::Client;
+use serde_json::{Value, json};
+
+#[derive(Clone, Default)]
+pub(super) struct ApiServer(Arc<Mutex<Inner>>);
+
+#[derive(Default)]
+struct Inner {
+    version: u64,
+    writes: Vec<String>,
+    refused: BTreeMap<String, u16>,
+}
+
+impl ApiServer {
+    pub(super) fn client(&self) -> Client {
+        let router = Router::new().fallback(answer).with_state(self.clone());
+        Client::new(router, "default")
+    }
+
+    /// From now on objects of this kind get this answer; 200 takes them again.
+    pub(super) fn refuse(&self, kind: &str, code: u16) {
+        self.0.lock().unwrap().refused.insert(kind.to_owned(), code);
+    }
+
+    /// The writes since the last call.
+    pub(super) fn writes(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap().writes)
+    }
+}
+
+async fn answer(State(server): State<ApiServer>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let bytes = to_bytes(body, 1 << 20).await.unwrap();
+    let body: Value = serde_json::from_slice(&bytes).unwrap();
+    let mut inner = server.0.lock().unwrap();
+    if parts.method == Method::DELETE {
+        let path: Vec<&str> = parts.uri.path().rsplit('/').collect();
+        assert_eq!(path[1], "serverplacements");
+        let uid = body["preconditions"]["uid"].as_str().unwrap();
+        let policy = body["propagationPolicy"].as_str().unwrap();
+        let line = format!("DELETE ServerPlacement {} uid={uid} {policy}", path[0]);
+        inner.writes.push(line);
+        return Json(json!({"kind": "Status", "status": "Success"})).into_response();
+    }
+    let kind = body["kind"].as_str().unwrap().to_owned();
+    match inner.refused.get(&kind) {
+        None | Some(200) => {}
+        Some(code) => {
+            let status = json!({"kind": "Status", "status": "Failure", "code": code, "message": "no", "reason": "Forbidden"});
+            return (StatusCode::from_u16(*code).unwrap(), Json(status)).into_response();
+        }
+    }
+    let name = body["metadata"]["name"].as_str().unwrap();
+    inner.writes.push(format!("{} {kind} {name}", parts.method));
+    inner.version += 1;
+    let version = inner.version;
+    Json(stored(body, version)).into_response()
+}
+
+/// The object as it comes back: with identity, and owned by its applier as a whole.
+fn stored(mut object: Value, version: u64) -> Value {
+    let owned = |value: &Value| -> Value {
+        let names = value
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(name, _)| name);
+        names.map(|name| (format!("f:{name}"), json!({}))).collect()
+    };
+    let mut fields = owned(&object);
+    fields["f:metadata"] = owned(&object["metadata"]);
+    let metadata = &mut object["metadata"];
+    if metadata["uid"].is_null() {
+        metadata["uid"] = json!(format!("uid-{version}"));
+    }
+    metadata["resourceVersion"] = json!(version.to_string());
+    metadata["generation"] = json!(1);
+    metadata["managedFields"] = json!([{
+        "manager": "inferfleet-agent", "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": fields,
+    }]);
+    object
+}
