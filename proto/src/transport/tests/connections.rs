@@ -48,6 +48,19 @@ async fn an_agent_enrols_then_opens_its_session() {
 }
 
 #[tokio::test]
+async fn a_bad_certificate_request_is_the_clients_fault() {
+    let (authority, trust) = authority();
+    let hub = Serving::start(authority, &trust, Admission::default()).await;
+    let mut client = hub.dialer(&trust).dial().await.unwrap();
+    let refused = enroll(
+        &mut client,
+        "token",
+        bytes::Bytes::from_static(b"no request"),
+    );
+    assert_eq!(refused.await.unwrap_err().code(), Code::InvalidArgument);
+}
+
+#[tokio::test]
 async fn a_session_without_a_certificate_is_unauthenticated() {
     let (authority, trust) = authority();
     let hub = Serving::start(authority, &trust, Admission::default()).await;
