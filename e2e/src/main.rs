@@ -60,7 +60,9 @@ fn main() -> Result<ExitCode> {
         Command::Bed(Bed::Enter { folder }) => bed::enter::enter(&folder),
         Command::Bed(Bed::Init { folder }) => {
             tracing_subscriber::fmt()
-                .with_env_filter(tracing_subscriber::EnvFilter::new("info,e2e=debug,kube_client=off"))
+                .with_env_filter(tracing_subscriber::EnvFilter::new(
+                    "info,e2e=debug,kube_client=off",
+                ))
                 .with_ansi(false)
                 .with_writer(std::io::stderr)
                 .init();
@@ -77,7 +79,9 @@ fn main() -> Result<ExitCode> {
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime> {
-    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
+    Ok(tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?)
 }
 
 #[expect(clippy::print_stdout, reason = "this is what the command is for")]

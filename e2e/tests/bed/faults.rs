@@ -25,8 +25,12 @@ async fn an_api_server_is_stopped_paused_and_brought_back() {
     assert!(silent.is_err(), "a frozen API server answered: {silent:?}");
     member.resume_api_server().await.unwrap();
     let look = || async { Ok(namespaces.get("kept").await?) };
-    e2e::wait::eventually("an answer", SOON, look).await.unwrap();
+    e2e::wait::eventually("an answer", SOON, look)
+        .await
+        .unwrap();
 
     member.restart_api_server().await.unwrap();
-    e2e::wait::eventually("an answer", SOON, look).await.unwrap();
+    e2e::wait::eventually("an answer", SOON, look)
+        .await
+        .unwrap();
 }
