@@ -4,6 +4,7 @@
 //! process that holds the fleet and ends when that process does.
 
 mod addresses;
+mod backoff;
 mod controlplane;
 pub mod enter;
 mod fake;

@@ -83,6 +83,13 @@ impl Cluster {
         &self.folder
     }
 
+    /// What a container of a Pod on the process node has printed, over all its restarts.
+    pub fn pod_log(&self, namespace: &str, pod: &str, container: &str) -> PathBuf {
+        self.folder
+            .join("pods")
+            .join(format!("{namespace}_{pod}_{container}.log"))
+    }
+
     /// The API server's audit log, if the fleet has one.
     pub fn audit_log(&self) -> PathBuf {
         self.folder.join("audit.log")

@@ -142,7 +142,13 @@ impl FleetBuilder {
         let starts = names
             .enumerate()
             .map(|(number, name)| self.start_cluster(Arc::clone(&holder), number, name));
-        fleet.clusters = try_join_all(starts).await.inspect_err(|_| fleet.keep())?;
+        match try_join_all(starts).await {
+            Ok(clusters) => fleet.clusters = clusters,
+            Err(error) => {
+                fleet.keep();
+                return Err(error.context(format!("logs are kept in {}", fleet.folder().display())));
+            }
+        }
         Ok(fleet)
     }
 
@@ -225,6 +231,10 @@ impl Drop for Bed {
         // It ends with the life line; a failure to wait is of no use to anyone.
         drop(self.process.wait());
         folder::forget(&self.folder);
+        // The bed has done so, unless it couldn't even start.
+        if let Err(error) = folder::remove(&self.folder) {
+            tracing::warn!(error = format!("{error:#}"), "a fleet's folder is left");
+        }
     }
 }
 

@@ -65,7 +65,7 @@ pub(crate) fn forget(folder: &Path) {
 
 /// Removes the folder, if nobody wants it.
 pub(crate) fn remove(folder: &Path) -> Result<()> {
-    if is_kept(folder) {
+    if is_kept(folder) || !folder.exists() {
         return Ok(());
     }
     let pods = folder.join(crate::bed::init::PODS);

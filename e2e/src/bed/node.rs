@@ -30,6 +30,7 @@ use nix::sys::signal::Signal;
 use tokio::sync::watch;
 
 use super::addresses::Addresses;
+use super::backoff::WatchBackoff;
 use super::member::watch_over;
 use super::net::Netns;
 use super::pki::{self, Pki};
@@ -154,7 +155,7 @@ type Newest = watch::Receiver<Option<Arc<Pod>>>;
 async fn run_pods(context: Arc<Context>) -> Result<()> {
     let api = Api::<Pod>::all(context.client.clone());
     let config = watcher::Config::default().fields(&format!("spec.nodeName={NODE}"));
-    let mut events = std::pin::pin!(watcher(api, config).default_backoff());
+    let mut events = std::pin::pin!(watcher(api, config).backoff(WatchBackoff::default()));
     let mut workers: BTreeMap<String, watch::Sender<Option<Arc<Pod>>>> = BTreeMap::new();
     let mut listed = BTreeSet::new();
     while let Some(event) = events.next().await {

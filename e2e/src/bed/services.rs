@@ -22,6 +22,7 @@ use serde_json::json;
 use tokio::task::AbortHandle;
 
 use super::addresses::Addresses;
+use super::backoff::WatchBackoff;
 use super::net::Netns;
 use super::relay;
 
@@ -45,14 +46,14 @@ pub(crate) async fn serve(client: Client, addresses: Addresses, netns: Arc<Netns
         Api::<Service>::all(client.clone()),
         watcher::Config::default(),
     )
-    .default_backoff()
+    .backoff(WatchBackoff::default())
     .reflect(services_writer)
     .map(|event| log_error("services", event.err()));
     let slices_watch = watcher(
         Api::<EndpointSlice>::all(client.clone()),
         watcher::Config::default(),
     )
-    .default_backoff()
+    .backoff(WatchBackoff::default())
     .reflect(slices_writer)
     .map(|event| log_error("endpointslices", event.err()));
     let mut changes = std::pin::pin!(futures::stream::select(services_watch, slices_watch));

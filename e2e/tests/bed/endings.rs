@@ -102,3 +102,27 @@ async fn two_fleets_live_side_by_side_and_a_dropped_one_ends() {
             .is_some()
     );
 }
+
+#[test]
+fn a_missing_program_names_every_way_out() {
+    let empty = tempfile::tempdir().unwrap();
+    let output = Command::new(this_program())
+        .args(["up", "--members", "0"])
+        .env_clear()
+        .env("PATH", empty.path())
+        .env("INFERFLEET_CACHE", empty.path())
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(error.lines().count(), 1, "{error}");
+    for way in [
+        "install Go",
+        "PATH",
+        "INFERFLEET_E2E_BIN",
+        "KUBEBUILDER_ASSETS",
+        "INFERFLEET_CACHE",
+    ] {
+        assert!(error.contains(way), "{way}: {error}");
+    }
+}

@@ -1,7 +1,7 @@
 //! Requests that go where Services and routes say.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use gateway_api::apis::standard::gateways::Gateway;
 use gateway_api::apis::standard::httproutes::HttpRoute;
@@ -125,13 +125,7 @@ async fn a_route_answers_through_envoy_from_another_cluster_and_from_outside() {
     // A change of the Gateway's address is announced, and both addresses answer.
     let other = member.other_gateway_address(1).unwrap();
     member.set_gateway_address(other.ip()).await.unwrap();
-    let announces = move |gateway: Option<&Gateway>| {
-        let status = gateway.and_then(|gateway| gateway.status.as_ref());
-        let addresses = status.and_then(|status| status.addresses.as_ref());
-        addresses.is_some_and(|addresses| {
-            addresses.len() == 1 && addresses[0].value == other.ip().to_string()
-        })
-    };
+    let announces = move |gateway: Option<&Gateway>| announces(gateway, other.ip());
     e2e::wait::until(
         Api::<Gateway>::namespaced(client, "infra"),
         "public",
@@ -144,6 +138,15 @@ async fn a_route_answers_through_envoy_from_another_cluster_and_from_outside() {
         assert!(ask(hub, address, "/routed/x").await.is_ok(), "{address}");
     }
     member.set_gateway_address(gateway.ip()).await.unwrap();
+}
+
+/// Whether the Gateway's status has this address and no other.
+pub(super) fn announces(gateway: Option<&Gateway>, address: IpAddr) -> bool {
+    let status = gateway.and_then(|gateway| gateway.status.as_ref());
+    let addresses = status.and_then(|status| status.addresses.as_ref());
+    addresses.is_some_and(
+        |addresses| matches!(&addresses[..], [only] if only.value == address.to_string()),
+    )
 }
 
 /// As a person's curl does it: over a plain TCP connection of this machine.
