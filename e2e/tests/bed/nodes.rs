@@ -43,8 +43,8 @@ async fn a_pod_finds_its_environment_and_volumes() {
         "metadata": {"name": "full", "labels": {"color": "blue"}},
         "spec": {
             "initContainers": [{
-                "name": "first", "image": "inferfleet/bed-http", "command": ["/bin/sh", "-c", "echo done > /work/init"],
-                "volumeMounts": [{"name": "work", "mountPath": "/work"}],
+                "name": "first", "image": "inferfleet/bed-http", "command": ["/bin/sh", "-c", "echo done > /scratch/init"],
+                "volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}],
             }],
             "containers": [{
                 "name": "main", "image": "inferfleet/bed-http",
@@ -56,14 +56,14 @@ async fn a_pod_finds_its_environment_and_volumes() {
                 "envFrom": [{"prefix": "MAP_", "configMapRef": {"name": "map"}}],
                 "volumeMounts": [
                     {"name": "secret", "mountPath": "/etc/deep/secret", "readOnly": true},
-                    {"name": "work", "mountPath": "/var/run/work"},
+                    {"name": "scratch", "mountPath": "/var/run/scratch"},
                     {"name": "about", "mountPath": "/about"},
                 ],
                 "securityContext": {"readOnlyRootFilesystem": true},
             }],
             "volumes": [
                 {"name": "secret", "secret": {"secretName": "secret", "items": [{"key": "key", "path": "a/b"}]}},
-                {"name": "work", "emptyDir": {}},
+                {"name": "scratch", "emptyDir": {}},
                 {"name": "about", "downwardAPI": {"items": [
                     {"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}},
                 ]}},
@@ -99,7 +99,7 @@ async fn a_pod_finds_its_environment_and_volumes() {
     assert_eq!(env["MAP_word"], "hello");
     assert_eq!(env["HOSTNAME"], "full");
     assert_eq!(look("/file?/etc/deep/secret/a/b").await["text"], "value");
-    assert_eq!(look("/file?/var/run/work/init").await["text"], "done\n");
+    assert_eq!(look("/file?/var/run/scratch/init").await["text"], "done\n");
     assert_eq!(look("/file?/about/labels").await["text"], "color=\"blue\"");
 }
 
