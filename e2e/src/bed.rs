@@ -4,12 +4,13 @@
 //! process that holds the fleet and ends when that process does.
 
 mod addresses;
+mod backoff;
 mod controlplane;
 pub mod enter;
+mod fake;
 mod gateway;
 mod http;
 pub mod init;
-mod fake;
 mod manifests;
 mod member;
 mod net;

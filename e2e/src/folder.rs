@@ -23,7 +23,11 @@ pub(crate) fn create() -> Result<PathBuf> {
             keep_all();
         }));
     });
-    let folder = tempfile::Builder::new().prefix("inferfleet-").tempdir().context("make the fleet's folder")?.keep();
+    let folder = tempfile::Builder::new()
+        .prefix("inferfleet-")
+        .tempdir()
+        .context("make the fleet's folder")?
+        .keep();
     live().push(folder.clone());
     Ok(folder)
 }
@@ -32,7 +36,10 @@ fn live() -> std::sync::MutexGuard<'static, Vec<PathBuf>> {
     LIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-#[expect(clippy::print_stderr, reason = "this is where a failed test says where to look")]
+#[expect(
+    clippy::print_stderr,
+    reason = "this is where a failed test says where to look"
+)]
 fn keep_all() {
     for folder in live().iter().filter(|folder| !is_kept(folder)) {
         match keep(folder) {
@@ -58,7 +65,7 @@ pub(crate) fn forget(folder: &Path) {
 
 /// Removes the folder, if nobody wants it.
 pub(crate) fn remove(folder: &Path) -> Result<()> {
-    if is_kept(folder) {
+    if is_kept(folder) || !folder.exists() {
         return Ok(());
     }
     let pods = folder.join(crate::bed::init::PODS);

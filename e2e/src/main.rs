@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use e2e::{Fleet, bed};
+use e2e::{Fleet, Product, bed};
 
 #[derive(Debug, Parser)]
 #[command(name = "e2e", about = "Fleets of real control planes on this machine")]
@@ -44,6 +44,9 @@ struct Up {
     /// Start no gateways
     #[arg(long)]
     no_gateways: bool,
+    /// Build hub, agent and echo, and have the process nodes run their images
+    #[arg(long)]
+    product: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -56,14 +59,27 @@ enum Bed {
     Pod { sandbox: PathBuf },
 }
 
-fn main() -> Result<ExitCode> {
-    match Args::parse().command {
+#[expect(
+    clippy::print_stderr,
+    reason = "a program's last word, without a backtrace"
+)]
+fn main() -> ExitCode {
+    run(Args::parse().command).unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn run(command: Command) -> Result<ExitCode> {
+    match command {
         Command::Demo(demo) => runtime()?.block_on(demo.run()),
         Command::Up(up) => runtime()?.block_on(run_fleet(up)),
         Command::Bed(Bed::Enter { folder }) => bed::enter::enter(&folder),
         Command::Bed(Bed::Init { folder }) => {
             tracing_subscriber::fmt()
-                .with_env_filter(tracing_subscriber::EnvFilter::new("info,e2e=debug,kube_client=off"))
+                .with_env_filter(tracing_subscriber::EnvFilter::new(
+                    "info,e2e=debug,kube_client=off",
+                ))
                 .with_ansi(false)
                 .with_writer(std::io::stderr)
                 .init();
@@ -80,14 +96,20 @@ fn main() -> Result<ExitCode> {
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime> {
-    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
+    Ok(tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?)
 }
 
 #[expect(clippy::print_stdout, reason = "this is what the command is for")]
 async fn run_fleet(up: Up) -> Result<ExitCode> {
     let began = e2e::clock::monotonic();
     let seconds = move || e2e::clock::monotonic().duration_since(began).as_secs_f32();
-    let fleet = Fleet::builder()
+    let mut builder = Fleet::builder();
+    if up.product {
+        builder = builder.product(&tokio::task::spawn_blocking(Product::build).await??);
+    }
+    let fleet = builder
         .members(up.members)
         .fake_nodes(up.fake_nodes)
         .gateways(!up.no_gateways)

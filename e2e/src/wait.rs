@@ -9,7 +9,12 @@ use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 
 /// Watches an object until `condition` holds, and returns it as it is then; none if it's absent.
-pub async fn until<K>(api: Api<K>, name: &str, deadline: Duration, condition: impl Condition<K>) -> Result<Option<K>>
+pub async fn until<K>(
+    api: Api<K>,
+    name: &str,
+    deadline: Duration,
+    condition: impl Condition<K>,
+) -> Result<Option<K>>
 where
     K: Clone + Debug + Send + DeserializeOwned + Resource + 'static,
 {
@@ -37,7 +42,9 @@ pub async fn eventually<T, F: Future<Output = Result<T>>>(
     match tokio::time::timeout(deadline, tries).await {
         Ok(value) => Ok(value),
         Err(_) => match last {
-            Some(error) => Err(error.context(format!("{what}: not within {} s", deadline.as_secs()))),
+            Some(error) => {
+                Err(error.context(format!("{what}: not within {} s", deadline.as_secs())))
+            }
             None => bail!("{what}: not within {} s", deadline.as_secs()),
         },
     }

@@ -37,7 +37,9 @@ fn answer(mut stream: &TcpStream) -> Result<()> {
         #[expect(clippy::exit, reason = "a crash is what was asked for")]
         std::process::exit(1);
     }
-    let env: Map<String, Value> = std::env::vars().map(|(name, value)| (name, Value::String(value))).collect();
+    let env: Map<String, Value> = std::env::vars()
+        .map(|(name, value)| (name, Value::String(value)))
+        .collect();
     let asked = match path.split_once('?') {
         Some(("/file", file)) => std::fs::read_to_string(file).map_err(Into::into),
         Some(("/get", address)) => get(address),
@@ -56,7 +58,10 @@ fn answer(mut stream: &TcpStream) -> Result<()> {
 
 fn get(address: &str) -> Result<String> {
     let mut stream = TcpStream::connect(address)?;
-    write!(stream, "GET / HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n")?;
+    write!(
+        stream,
+        "GET / HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n"
+    )?;
     let mut text = String::new();
     stream.read_to_string(&mut text)?;
     Ok(text)
@@ -65,10 +70,14 @@ fn get(address: &str) -> Result<String> {
 /// Asks the API server, with the Pod's own token at the address that its environment names.
 fn who_am_i() -> Result<String> {
     crate::install_crypto();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(async {
         let client = kube::Client::try_from(kube::Config::incluster()?)?;
-        let review = Api::all(client).create(&PostParams::default(), &SelfSubjectReview::default()).await?;
+        let review = Api::all(client)
+            .create(&PostParams::default(), &SelfSubjectReview::default())
+            .await?;
         let user = review.status.and_then(|status| status.user_info?.username);
         Ok(user.unwrap_or_default())
     })

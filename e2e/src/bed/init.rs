@@ -33,17 +33,23 @@ pub async fn run(folder: &Path) -> Result<()> {
     let none = None::<&str>;
     let pods = folder.join(PODS);
     std::fs::create_dir_all(&pods)?;
-    mount(Some("tmpfs"), &pods, Some("tmpfs"), MsFlags::empty(), none).context("mount memory for Pods")?;
+    mount(Some("tmpfs"), &pods, Some("tmpfs"), MsFlags::empty(), none)
+        .context("mount memory for Pods")?;
     let world = Arc::new(Netns::own().await?);
     world.bring_loopback_up().await?;
     world.forward().await?;
-    let supervisor = Arc::new(Supervisor { folder: folder.to_owned(), world, members: Mutex::default() });
-    let listener = UnixListener::bind(folder.join(SOCKET)).context("listen on the control socket")?;
+    let supervisor = Arc::new(Supervisor {
+        folder: folder.to_owned(),
+        world,
+        members: Mutex::default(),
+    });
+    let listener =
+        UnixListener::bind(folder.join(SOCKET)).context("listen on the control socket")?;
     loop {
         let (stream, _) = listener.accept().await?;
         let supervisor = Arc::clone(&supervisor);
         tokio::spawn(async move {
-            if let Err(error) = supervisor.answer(stream).await {
+            if let Err(error) = Box::pin(supervisor.answer(stream)).await {
                 tracing::debug!(error = format!("{error:#}"), "a request ended");
             }
         });
@@ -53,12 +59,17 @@ pub async fn run(folder: &Path) -> Result<()> {
 /// The holder has the other end of standard input. When it ends, for whatever reason, that end closes;
 /// process 1 ends, and with it the kernel ends everything in the process namespace.
 fn end_with_the_holder() -> Result<()> {
-    std::thread::Builder::new().name("holder".to_owned()).spawn(|| {
-        let mut byte = [0];
-        while matches!(std::io::stdin().read(&mut byte), Ok(1)) {}
-        #[expect(clippy::exit, reason = "nothing is left to do, and no task may delay it")]
-        std::process::exit(0);
-    })?;
+    std::thread::Builder::new()
+        .name("holder".to_owned())
+        .spawn(|| {
+            let mut byte = [0];
+            while matches!(std::io::stdin().read(&mut byte), Ok(1)) {}
+            #[expect(
+                clippy::exit,
+                reason = "nothing is left to do, and no task may delay it"
+            )]
+            std::process::exit(0);
+        })?;
     Ok(())
 }
 
@@ -68,7 +79,7 @@ impl Supervisor {
         if let Request::Connect { cluster, address } = request {
             return self.connect(stream, cluster, address).await;
         }
-        let answer = match self.act(&mut stream, request).await {
+        let answer = match Box::pin(self.act(&mut stream, request)).await {
             Ok(outcome) => Answer::Done(outcome),
             Err(error) => {
                 tracing::warn!(error = format!("{error:#}"), "a request failed");
@@ -83,23 +94,36 @@ impl Supervisor {
             Request::StartCluster(spec) => {
                 let number = spec.number;
                 let pods = self.folder.join(PODS);
-                let member = Member::start(*spec, &self.world, &pods, stream).await?;
-                let access = member.access()?;
+                let member = Box::pin(Member::start(*spec, &self.world, &pods, stream)).await?;
+                let access = member.access();
                 self.members.lock().await.insert(number, Arc::new(member));
                 Ok(Outcome::Started(access))
             }
             Request::ApiServer { cluster, fault } => {
-                self.member(cluster).await?.control_plane.fault(fault).await?;
+                self.member(cluster)
+                    .await?
+                    .control_plane
+                    .fault(fault)
+                    .await?;
                 Ok(Outcome::Nothing)
             }
-            Request::KillPods { cluster, namespace, labels } => {
-                Ok(Outcome::Count(self.member(cluster).await?.node.kill(&namespace, &labels)?))
-            }
+            Request::KillPods {
+                cluster,
+                namespace,
+                labels,
+            } => Ok(Outcome::Count(
+                self.member(cluster).await?.node.kill(&namespace, &labels)?,
+            )),
             Request::Connect { .. } => Err(anyhow!("a connection is relayed, not answered")),
         }
     }
 
-    async fn connect(&self, mut stream: UnixStream, cluster: usize, address: SocketAddr) -> Result<()> {
+    async fn connect(
+        &self,
+        mut stream: UnixStream,
+        cluster: usize,
+        address: SocketAddr,
+    ) -> Result<()> {
         let far = async { self.member(cluster).await?.netns.connect(address).await };
         match far.await {
             Ok(far) => {
@@ -114,6 +138,9 @@ impl Supervisor {
 
     async fn member(&self, number: usize) -> Result<Arc<Member>> {
         let members = self.members.lock().await;
-        members.get(&number).map(Arc::clone).with_context(|| format!("cluster {number} has not started"))
+        members
+            .get(&number)
+            .map(Arc::clone)
+            .with_context(|| format!("cluster {number} has not started"))
     }
 }

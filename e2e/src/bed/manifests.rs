@@ -23,8 +23,8 @@ pub(crate) async fn install(client: &Client, folder: &Path) -> Result<()> {
     let mut objects: Vec<DynamicObject> = Vec::new();
     for file in files {
         let text = std::fs::read_to_string(&file)?;
-        let read: Vec<Option<DynamicObject>> =
-            serde_saphyr::from_multiple(&text).with_context(|| format!("read {}", file.display()))?;
+        let read: Vec<Option<DynamicObject>> = serde_saphyr::from_multiple(&text)
+            .with_context(|| format!("read {}", file.display()))?;
         objects.extend(read.into_iter().flatten());
     }
     try_join_all(objects.iter().map(|object| install_one(client, object))).await?;
@@ -33,11 +33,17 @@ pub(crate) async fn install(client: &Client, folder: &Path) -> Result<()> {
 
 async fn install_one(client: &Client, object: &DynamicObject) -> Result<()> {
     let name = object.name_any();
-    apply_cluster_wide(client, object).await.with_context(|| format!("apply {name}"))?;
-    if object.types.as_ref().is_some_and(|types| types.kind == "CustomResourceDefinition") {
+    apply_cluster_wide(client, object)
+        .await
+        .with_context(|| format!("apply {name}"))?;
+    if object
+        .types
+        .as_ref()
+        .is_some_and(|types| types.kind == "CustomResourceDefinition")
+    {
         let api = Api::<CustomResourceDefinition>::all(client.clone());
         let served = wait::await_condition(api, &name, conditions::is_crd_established());
-        let served = tokio::time::timeout(Duration::from_secs(60), served).await;
+        let served = tokio::time::timeout(Duration::from_mins(1), served).await;
         served.with_context(|| format!("CRD {name} isn't served"))??;
     }
     Ok(())
@@ -49,17 +55,25 @@ async fn apply_cluster_wide(client: &Client, object: &DynamicObject) -> Result<(
     let kind = ApiResource::from_gvk(&GroupVersionKind::try_from(types)?);
     let api = Api::<DynamicObject>::all_with(client.clone(), &kind);
     let params = PatchParams::apply(MANAGER).force();
-    api.patch(&object.name_any(), &params, &Patch::Apply(object)).await?;
+    api.patch(&object.name_any(), &params, &Patch::Apply(object))
+        .await?;
     Ok(())
 }
 
 /// Server-side applies a JSON object in a namespace or, without one, cluster-wide.
 pub(crate) async fn apply(client: &Client, object: &serde_json::Value) -> Result<()> {
     let object: DynamicObject = serde_json::from_value(object.clone())?;
-    let Some(namespace) = object.namespace() else { return apply_cluster_wide(client, &object).await };
+    let Some(namespace) = object.namespace() else {
+        return apply_cluster_wide(client, &object).await;
+    };
     let types = object.types.as_ref().context("an object without a kind")?;
     let kind = ApiResource::from_gvk(&GroupVersionKind::try_from(types)?);
     let api = Api::<DynamicObject>::namespaced_with(client.clone(), &namespace, &kind);
-    api.patch(&object.name_any(), &PatchParams::apply(MANAGER).force(), &Patch::Apply(&object)).await?;
+    api.patch(
+        &object.name_any(),
+        &PatchParams::apply(MANAGER).force(),
+        &Patch::Apply(&object),
+    )
+    .await?;
     Ok(())
 }

@@ -30,6 +30,7 @@ use nix::sys::signal::Signal;
 use tokio::sync::watch;
 
 use super::addresses::Addresses;
+use super::backoff::WatchBackoff;
 use super::member::watch_over;
 use super::net::Netns;
 use super::pki::{self, Pki};
@@ -67,7 +68,8 @@ impl Context {
     /// An address that no Pod has had, until the range has been used up once.
     fn next_address(&self) -> Ipv4Addr {
         // The upper half of the range belongs to Pods on fake nodes.
-        self.addresses.pod(self.serial.fetch_add(1, Ordering::Relaxed) & 0x7fff)
+        self.addresses
+            .pod(self.serial.fetch_add(1, Ordering::Relaxed) & 0x7fff)
     }
 
     /// The program that stands for an image, whatever its tag, digest or registry.
@@ -78,11 +80,15 @@ impl Context {
             _ => image,
         };
         let known = |name: &String| untagged == name || untagged.ends_with(&format!("/{name}"));
-        self.images.iter().find_map(|(name, program)| known(name).then_some(program))
+        self.images
+            .iter()
+            .find_map(|(name, program)| known(name).then_some(program))
     }
 
     fn processes(&self) -> std::sync::MutexGuard<'_, BTreeMap<(String, String), Process>> {
-        self.processes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.processes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -123,9 +129,15 @@ impl ProcessNode {
 
     /// Kills the processes of all Pods of a namespace that have these labels, and says how many.
     pub(crate) fn kill(&self, namespace: &str, labels: &BTreeMap<String, String>) -> Result<usize> {
-        let processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
+        let processes = self
+            .processes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let meant = processes.values().filter(|process| {
-            process.namespace == namespace && labels.iter().all(|(key, value)| process.labels.get(key) == Some(value))
+            process.namespace == namespace
+                && labels
+                    .iter()
+                    .all(|(key, value)| process.labels.get(key) == Some(value))
         });
         let mut killed = 0;
         for process in meant {
@@ -143,7 +155,7 @@ type Newest = watch::Receiver<Option<Arc<Pod>>>;
 async fn run_pods(context: Arc<Context>) -> Result<()> {
     let api = Api::<Pod>::all(context.client.clone());
     let config = watcher::Config::default().fields(&format!("spec.nodeName={NODE}"));
-    let mut events = std::pin::pin!(watcher(api, config).default_backoff());
+    let mut events = std::pin::pin!(watcher(api, config).backoff(WatchBackoff::default()));
     let mut workers: BTreeMap<String, watch::Sender<Option<Arc<Pod>>>> = BTreeMap::new();
     let mut listed = BTreeSet::new();
     while let Some(event) = events.next().await {
@@ -172,7 +184,11 @@ async fn run_pods(context: Arc<Context>) -> Result<()> {
     Ok(())
 }
 
-fn update(context: &Arc<Context>, workers: &mut BTreeMap<String, watch::Sender<Option<Arc<Pod>>>>, pod: Pod) {
+fn update(
+    context: &Arc<Context>,
+    workers: &mut BTreeMap<String, watch::Sender<Option<Arc<Pod>>>>,
+    pod: Pod,
+) {
     let (uid, pod) = (pod.uid().unwrap_or_default(), Arc::new(pod));
     if let Some(worker) = workers.get(&uid) {
         worker.send_replace(Some(pod));

@@ -9,7 +9,10 @@ use tokio::net::{TcpListener, TcpStream};
 use super::net::Netns;
 
 /// Carries bytes both ways until both ends have finished.
-pub(crate) async fn carry(mut near: impl AsyncRead + AsyncWrite + Unpin, mut far: impl AsyncRead + AsyncWrite + Unpin) {
+pub(crate) async fn carry(
+    mut near: impl AsyncRead + AsyncWrite + Unpin,
+    mut far: impl AsyncRead + AsyncWrite + Unpin,
+) {
     // A broken connection is the peers' affair: both notice.
     drop(copy_bidirectional(&mut near, &mut far).await);
 }

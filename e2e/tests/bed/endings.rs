@@ -13,8 +13,11 @@ use super::{SOON, fleet, namespace, this_program};
 /// The processes of this machine that have the folder in their command line.
 fn processes_of(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
-    let lines = entries.filter_map(|entry| std::fs::read_to_string(entry.path().join("cmdline")).ok());
-    lines.filter(|line| line.contains(folder.to_str().unwrap())).collect()
+    let lines =
+        entries.filter_map(|entry| std::fs::read_to_string(entry.path().join("cmdline")).ok());
+    lines
+        .filter(|line| line.contains(folder.to_str().unwrap()))
+        .collect()
 }
 
 async fn everything_ends(folder: &Path) {
@@ -24,7 +27,9 @@ async fn everything_ends(folder: &Path) {
         anyhow::ensure!(!folder.exists(), "{} is left", folder.display());
         Ok(())
     };
-    e2e::wait::eventually("the end of everything", SOON, ended).await.unwrap();
+    e2e::wait::eventually("the end of everything", SOON, ended)
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -34,13 +39,23 @@ async fn a_killed_holder_leaves_nothing_behind() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let lines = BufReader::new(holder.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let lines = BufReader::new(holder.stdout.take().unwrap())
+        .lines()
+        .map_while(Result::ok);
     let read = tokio::task::spawn_blocking(move || {
-        let lines: Vec<String> = lines.take_while(|line| !line.contains("everything is up")).collect();
-        lines.iter().find_map(|line| line.strip_prefix("logs: ").map(PathBuf::from))
+        let lines: Vec<String> = lines
+            .take_while(|line| !line.contains("everything is up"))
+            .collect();
+        lines
+            .iter()
+            .find_map(|line| line.strip_prefix("logs: ").map(PathBuf::from))
     });
     let folder = read.await.unwrap().expect("it says where its logs are");
-    assert!(processes_of(&folder).iter().any(|line| line.contains("kube-apiserver")));
+    assert!(
+        processes_of(&folder)
+            .iter()
+            .any(|line| line.contains("kube-apiserver"))
+    );
     holder.kill().unwrap();
     holder.wait().unwrap();
     everything_ends(&folder).await;
@@ -49,15 +64,65 @@ async fn a_killed_holder_leaves_nothing_behind() {
 #[tokio::test]
 async fn two_fleets_live_side_by_side_and_a_dropped_one_ends() {
     let first = fleet().await;
-    let second =
-        Fleet::builder().members(0).gateways(false).supervisor(this_program()).start().await.expect("a second fleet");
-    let (here, there) = (first.hub().client().await.unwrap(), second.hub().client().await.unwrap());
+    let second = Fleet::builder()
+        .members(0)
+        .gateways(false)
+        .supervisor(this_program())
+        .start()
+        .await
+        .expect("a second fleet");
+    let (here, there) = (
+        first.hub().client().await.unwrap(),
+        second.hub().client().await.unwrap(),
+    );
     namespace(&here, "here").await;
     namespace(&there, "there").await;
-    assert!(Api::<Namespace>::all(there.clone()).get_opt("here").await.unwrap().is_none());
-    assert!(Api::<Namespace>::all(there).get_opt("there").await.unwrap().is_some());
+    assert!(
+        Api::<Namespace>::all(there.clone())
+            .get_opt("here")
+            .await
+            .unwrap()
+            .is_none()
+    );
+    assert!(
+        Api::<Namespace>::all(there)
+            .get_opt("there")
+            .await
+            .unwrap()
+            .is_some()
+    );
     let folder = second.folder().to_owned();
     drop(second);
     everything_ends(&folder).await;
-    assert!(Api::<Namespace>::all(here).get_opt("here").await.unwrap().is_some());
+    assert!(
+        Api::<Namespace>::all(here)
+            .get_opt("here")
+            .await
+            .unwrap()
+            .is_some()
+    );
+}
+
+#[test]
+fn a_missing_program_names_every_way_out() {
+    let empty = tempfile::tempdir().unwrap();
+    let output = Command::new(this_program())
+        .args(["up", "--members", "0"])
+        .env_clear()
+        .env("PATH", empty.path())
+        .env("INFERFLEET_CACHE", empty.path())
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(error.lines().count(), 1, "{error}");
+    for way in [
+        "install Go",
+        "PATH",
+        "INFERFLEET_E2E_BIN",
+        "KUBEBUILDER_ASSETS",
+        "INFERFLEET_CACHE",
+    ] {
+        assert!(error.contains(way), "{way}: {error}");
+    }
 }

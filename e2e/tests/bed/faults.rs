@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use gateway_api::apis::standard::gateways::Gateway;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 
-use super::{SOON, fleet, namespace};
+use super::traffic::announces;
+use super::{SOON, ask, cluster_ip, fleet, namespace, web};
 
 #[tokio::test]
 async fn an_api_server_is_stopped_paused_and_brought_back() {
@@ -25,8 +27,21 @@ async fn an_api_server_is_stopped_paused_and_brought_back() {
     assert!(silent.is_err(), "a frozen API server answered: {silent:?}");
     member.resume_api_server().await.unwrap();
     let look = || async { Ok(namespaces.get("kept").await?) };
-    e2e::wait::eventually("an answer", SOON, look).await.unwrap();
+    e2e::wait::eventually("an answer", SOON, look)
+        .await
+        .unwrap();
 
-    member.restart_api_server().await.unwrap();
-    e2e::wait::eventually("an answer", SOON, look).await.unwrap();
+    // Everything else of the cluster has lived through it: controllers, scheduler, node and gateway.
+    let service = web(member, "after-faults", 1, "ClusterIP").await;
+    let answer = || ask(member, cluster_ip(&service), "/");
+    e2e::wait::eventually("an answer", SOON, answer)
+        .await
+        .unwrap();
+    let other = member.other_gateway_address(1).unwrap().ip();
+    member.set_gateway_address(other).await.unwrap();
+    let gateways = Api::<Gateway>::namespaced(member.client().await.unwrap(), "infra");
+    let announces = move |gateway: Option<&Gateway>| announces(gateway, other);
+    e2e::wait::until(gateways, "public", SOON, announces)
+        .await
+        .unwrap();
 }

@@ -1,6 +1,11 @@
 //! The test bed's own tests. One fleet for all of them: a hub and two members, of which member 2 is
 //! only for faults. Each test works in a namespace of its own.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, in its helpers too"
+)]
+
 mod endings;
 mod faults;
 mod nodes;
@@ -18,7 +23,7 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 /// Long enough for a busy machine; nothing waits this long when all is well.
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_mins(1);
 
 fn this_program() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_e2e"))
@@ -27,7 +32,10 @@ fn this_program() -> PathBuf {
 async fn fleet() -> &'static Fleet {
     // A failure is kept as well: no second test tries again.
     static FLEET: OnceCell<Result<Fleet, String>> = OnceCell::const_new();
-    let http = ImageProgram { path: this_program(), args: vec!["bed-http".to_owned()] };
+    let http = ImageProgram {
+        path: this_program(),
+        args: vec!["bed-http".to_owned()],
+    };
     let start = || async {
         let fleet = Fleet::builder()
             .members(2)
@@ -45,7 +53,10 @@ async fn fleet() -> &'static Fleet {
 /// A new namespace of this name.
 async fn namespace(client: &Client, name: &str) {
     let namespace: Namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
-    Api::all(client.clone()).create(&PostParams::default(), &namespace).await.unwrap();
+    Api::all(client.clone())
+        .create(&PostParams::default(), &namespace)
+        .await
+        .unwrap();
 }
 
 async fn create<K>(client: &Client, namespace: &str, object: Value) -> K
@@ -57,7 +68,10 @@ where
         + serde::de::DeserializeOwned,
 {
     let object: K = serde_json::from_value(object).unwrap();
-    Api::namespaced(client.clone(), namespace).create(&PostParams::default(), &object).await.unwrap()
+    Api::namespaced(client.clone(), namespace)
+        .create(&PostParams::default(), &object)
+        .await
+        .unwrap()
 }
 
 /// A Deployment `web` of the bed's HTTP program, and its Service of the given type, on port 80.
@@ -101,7 +115,9 @@ async fn web(cluster: &Cluster, namespace: &str, replicas: i32, service_type: &s
         status.and_then(|status| status.ready_replicas) == Some(replicas)
     };
     let deployments = Api::<Deployment>::namespaced(client, namespace);
-    e2e::wait::until(deployments, "web", SOON, ready).await.unwrap();
+    e2e::wait::until(deployments, "web", SOON, ready)
+        .await
+        .unwrap();
     service
 }
 
@@ -116,9 +132,18 @@ fn cluster_ip(service: &Service) -> std::net::SocketAddr {
 }
 
 /// What the bed's HTTP program answers at an address to a request for `path`.
-async fn ask(cluster: &Cluster, address: std::net::SocketAddr, path: &str) -> anyhow::Result<Value> {
+async fn ask(
+    cluster: &Cluster,
+    address: std::net::SocketAddr,
+    path: &str,
+) -> anyhow::Result<Value> {
     let answer = cluster.get(address, path).await?;
-    anyhow::ensure!(answer.status() == 200, "{}: {}", answer.status(), answer.body());
+    anyhow::ensure!(
+        answer.status() == 200,
+        "{}: {}",
+        answer.status(),
+        answer.body()
+    );
     Ok(serde_json::from_str(answer.body())?)
 }
 
@@ -127,7 +152,10 @@ async fn every_cluster_is_a_real_one_with_rbac() {
     for cluster in fleet().await.clusters() {
         let client = cluster.client().await.unwrap();
         assert_eq!(client.apiserver_version().await.unwrap().major, "1");
-        let somebody = cluster.client_as(Some("system:serviceaccount:default:default")).await.unwrap();
+        let somebody = cluster
+            .client_as(Some("system:serviceaccount:default:default"))
+            .await
+            .unwrap();
         let pods = Api::<Pod>::namespaced(somebody, "kube-system");
         match pods.list(&ListParams::default()).await {
             Err(kube::Error::Api(status)) => assert_eq!(status.code, 403, "{}", cluster.name()),
@@ -136,11 +164,16 @@ async fn every_cluster_is_a_real_one_with_rbac() {
         let nodes = Api::<k8s_openapi::api::core::v1::Node>::all(client);
         let is_ready = |node: Option<&k8s_openapi::api::core::v1::Node>| {
             let status = node.and_then(|node| node.status.as_ref());
-            let mut conditions = status.and_then(|status| status.conditions.as_ref()).into_iter().flatten();
+            let mut conditions = status
+                .and_then(|status| status.conditions.as_ref())
+                .into_iter()
+                .flatten();
             conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
         };
         for node in ["process", "fake-0", "fake-1"] {
-            e2e::wait::until(nodes.clone(), node, SOON, is_ready).await.unwrap();
+            e2e::wait::until(nodes.clone(), node, SOON, is_ready)
+                .await
+                .unwrap();
         }
     }
 }
@@ -150,16 +183,24 @@ async fn the_audit_log_has_every_request() {
     let hub = fleet().await.hub();
     let client = hub.client().await.unwrap();
     namespace(&client, "audited").await;
-    let planted = Api::<Pod>::namespaced(client, "audited").get_opt("planted-get").await.unwrap();
+    let planted = Api::<Pod>::namespaced(client, "audited")
+        .get_opt("planted-get")
+        .await
+        .unwrap();
     assert!(planted.is_none());
     let log = hub.audit_log();
     let found = || async {
         let text = std::fs::read_to_string(&log)?;
-        let mut lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let found = lines.find(|line| line["verb"] == "get" && line["objectRef"]["name"] == "planted-get");
-        Ok(found.ok_or_else(|| anyhow::anyhow!("no such line"))?)
+        let mut lines = text
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let found =
+            lines.find(|line| line["verb"] == "get" && line["objectRef"]["name"] == "planted-get");
+        found.ok_or_else(|| anyhow::anyhow!("no such line"))
     };
-    let line = e2e::wait::eventually("the planted get", SOON, found).await.unwrap();
+    let line = e2e::wait::eventually("the planted get", SOON, found)
+        .await
+        .unwrap();
     assert_eq!(line["user"]["username"], "bed:admin");
 }
 
@@ -168,15 +209,37 @@ async fn a_chart_is_installed_by_helm_itself() {
     let member = &fleet().await.members()[0];
     let chart = tempfile::tempdir().unwrap();
     std::fs::create_dir(chart.path().join("templates")).unwrap();
-    std::fs::write(chart.path().join("Chart.yaml"), "{apiVersion: v2, name: little, version: 1.0.0}").unwrap();
+    std::fs::write(
+        chart.path().join("Chart.yaml"),
+        "{apiVersion: v2, name: little, version: 1.0.0}",
+    )
+    .unwrap();
     let template = "{apiVersion: v1, kind: ConfigMap, metadata: {name: {{ .Release.Name }}}, data: {word: {{ .Values.word }}}}";
     std::fs::write(chart.path().join("templates/map.yaml"), template).unwrap();
-    member.helm_install("first", "charted", chart.path(), "word: given\n").await.unwrap();
-    let maps = Api::<k8s_openapi::api::core::v1::ConfigMap>::namespaced(member.client().await.unwrap(), "charted");
-    assert_eq!(maps.get("first").await.unwrap().data.unwrap()["word"], "given");
-    member.helm_install("first", "charted", chart.path(), "word: changed\n").await.unwrap();
-    assert_eq!(maps.get("first").await.unwrap().data.unwrap()["word"], "changed");
-    let listed = member.kubectl(&["-n", "charted", "get", "configmap", "first", "-o", "name"]).await.unwrap();
+    member
+        .helm_install("first", "charted", chart.path(), "word: given\n")
+        .await
+        .unwrap();
+    let maps = Api::<k8s_openapi::api::core::v1::ConfigMap>::namespaced(
+        member.client().await.unwrap(),
+        "charted",
+    );
+    assert_eq!(
+        maps.get("first").await.unwrap().data.unwrap()["word"],
+        "given"
+    );
+    member
+        .helm_install("first", "charted", chart.path(), "word: changed\n")
+        .await
+        .unwrap();
+    assert_eq!(
+        maps.get("first").await.unwrap().data.unwrap()["word"],
+        "changed"
+    );
+    let listed = member
+        .kubectl(&["-n", "charted", "get", "configmap", "first", "-o", "name"])
+        .await
+        .unwrap();
     assert_eq!(listed.trim(), "configmap/first");
     assert_eq!(maps.get("first").await.unwrap().name_any(), "first");
 }

@@ -1,7 +1,7 @@
 //! Requests that go where Services and routes say.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use gateway_api::apis::standard::gateways::Gateway;
 use gateway_api::apis::standard::httproutes::HttpRoute;
@@ -15,13 +15,22 @@ use super::{SOON, ask, cluster_ip, create, fleet, pods, web};
 async fn a_cluster_ip_leads_to_every_ready_pod() {
     let hub = fleet().await.hub();
     let service = web(hub, "cluster-ip", 2, "ClusterIP").await;
-    let known: BTreeSet<String> = pods(hub, "cluster-ip").await.iter().filter_map(ResourceExt::uid).collect();
+    let known: BTreeSet<String> = pods(hub, "cluster-ip")
+        .await
+        .iter()
+        .filter_map(ResourceExt::uid)
+        .collect();
     assert_eq!(known.len(), 2);
     let all = || async {
         let mut seen = BTreeSet::new();
         for _ in 0..8 {
             let answer = ask(hub, cluster_ip(&service), "/").await?;
-            seen.insert(answer["env"]["POD_UID"].as_str().unwrap_or_default().to_owned());
+            seen.insert(
+                answer["env"]["POD_UID"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned(),
+            );
         }
         anyhow::ensure!(seen == known, "{seen:?} of {known:?}");
         Ok(())
@@ -37,11 +46,21 @@ async fn a_load_balancer_is_reached_from_a_pod_of_another_cluster() {
     let from = web(member, "balanced-client", 1, "ClusterIP").await;
     let services = Api::<Service>::namespaced(hub.client().await.unwrap(), "balanced");
     let ip = |service: &Service| {
-        let ingress = service.status.as_ref()?.load_balancer.as_ref()?.ingress.as_ref()?.first()?;
+        let ingress = service
+            .status
+            .as_ref()?
+            .load_balancer
+            .as_ref()?
+            .ingress
+            .as_ref()?
+            .first()?;
         ingress.ip.clone()
     };
     let given = move |service: Option<&Service>| service.and_then(ip).is_some();
-    let service = e2e::wait::until(services, "web", SOON, given).await.unwrap().unwrap();
+    let service = e2e::wait::until(services, "web", SOON, given)
+        .await
+        .unwrap()
+        .unwrap();
     let path = format!("/get?{}:80", ip(&service).unwrap());
     let answer = || async {
         let answer = ask(member, cluster_ip(&from), &path).await?;
@@ -49,7 +68,9 @@ async fn a_load_balancer_is_reached_from_a_pod_of_another_cluster() {
         anyhow::ensure!(text.contains("HTTP/1.1 200 OK"), "{text}");
         Ok(text)
     };
-    let text = e2e::wait::eventually("an answer from the hub", SOON, answer).await.unwrap();
+    let text = e2e::wait::eventually("an answer from the hub", SOON, answer)
+        .await
+        .unwrap();
     assert!(text.contains(&pods(hub, "balanced").await[0].uid().unwrap()));
 }
 
@@ -58,7 +79,12 @@ async fn a_service_of_one_cluster_is_nothing_in_another() {
     let fleet = fleet().await;
     let service = web(fleet.hub(), "private", 1, "ClusterIP").await;
     assert!(ask(fleet.hub(), cluster_ip(&service), "/").await.is_ok());
-    assert!(fleet.members()[0].connect(cluster_ip(&service)).await.is_err());
+    assert!(
+        fleet.members()[0]
+            .connect(cluster_ip(&service))
+            .await
+            .is_err()
+    );
 }
 
 #[tokio::test]
@@ -83,27 +109,44 @@ async fn a_route_answers_through_envoy_from_another_cluster_and_from_outside() {
     create::<HttpRoute>(&client, "routed", route).await;
     let gateway = member.gateway_address();
     let answer = || ask(hub, gateway, "/routed/x");
-    let answer = e2e::wait::eventually("an answer through Envoy", SOON, answer).await.unwrap();
+    let answer = e2e::wait::eventually("an answer through Envoy", SOON, answer)
+        .await
+        .unwrap();
     assert_eq!(answer["path"], "/inside/x");
-    assert_eq!(answer["env"]["POD_UID"], json!(pods(member, "routed").await[0].uid()));
+    assert_eq!(
+        answer["env"]["POD_UID"],
+        json!(pods(member, "routed").await[0].uid())
+    );
 
-    let outside = member.forward(gateway).await.unwrap();
+    let outside = member.forward(gateway).unwrap();
     let text = plain_get(outside.address(), "/routed/y").await;
     assert!(text.contains("\"path\":\"/inside/y\""), "{text}");
 
     // A change of the Gateway's address is announced, and both addresses answer.
     let other = member.other_gateway_address(1).unwrap();
     member.set_gateway_address(other.ip()).await.unwrap();
-    let announces = move |gateway: Option<&Gateway>| {
-        let status = gateway.and_then(|gateway| gateway.status.as_ref());
-        let addresses = status.and_then(|status| status.addresses.as_ref());
-        addresses.is_some_and(|addresses| addresses.len() == 1 && addresses[0].value == other.ip().to_string())
-    };
-    e2e::wait::until(Api::<Gateway>::namespaced(client, "infra"), "public", SOON, announces).await.unwrap();
+    let announces = move |gateway: Option<&Gateway>| announces(gateway, other.ip());
+    e2e::wait::until(
+        Api::<Gateway>::namespaced(client, "infra"),
+        "public",
+        SOON,
+        announces,
+    )
+    .await
+    .unwrap();
     for address in [gateway, other] {
         assert!(ask(hub, address, "/routed/x").await.is_ok(), "{address}");
     }
     member.set_gateway_address(gateway.ip()).await.unwrap();
+}
+
+/// Whether the Gateway's status has this address and no other.
+pub(super) fn announces(gateway: Option<&Gateway>, address: IpAddr) -> bool {
+    let status = gateway.and_then(|gateway| gateway.status.as_ref());
+    let addresses = status.and_then(|status| status.addresses.as_ref());
+    addresses.is_some_and(
+        |addresses| matches!(&addresses[..], [only] if only.value == address.to_string()),
+    )
 }
 
 /// As a person's curl does it: over a plain TCP connection of this machine.

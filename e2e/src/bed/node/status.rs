@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
-    ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, HostIP,
-    Pod, PodCondition, PodIP, PodStatus,
+    ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting,
+    ContainerStatus, HostIP, Pod, PodCondition, PodIP, PodStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -14,8 +14,8 @@ pub(super) struct Finished {
     pub(super) code: i32,
     pub(super) reason: String,
     pub(super) message: Option<String>,
-    pub(super) started: Option<Time>,
-    pub(super) finished: Time,
+    pub(super) began: Option<Time>,
+    pub(super) ended: Time,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -38,8 +38,17 @@ pub(super) struct View {
 
 impl View {
     pub(super) fn waiting(reason: &str, message: &str) -> Self {
-        let state = State::Waiting { reason: reason.to_owned(), message: message.to_owned() };
-        Self { state, last: None, started: false, ready: false, restarts: 0 }
+        let state = State::Waiting {
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+        };
+        Self {
+            state,
+            last: None,
+            started: false,
+            ready: false,
+            restarts: 0,
+        }
     }
 
     fn succeeded(&self) -> bool {
@@ -62,26 +71,30 @@ pub(super) struct Facts {
 /// The status of `pod`. A condition keeps its transition time while its status stays the same.
 pub(super) fn status(pod: &Pod, views: &Views, facts: &Facts, now: &Time) -> PodStatus {
     let (inits, mains) = containers(pod);
-    let initialized = inits.iter().all(|(name, _)| views.get(*name).is_some_and(View::succeeded));
-    let all_ready = !facts.terminating && mains.iter().all(|(name, _)| views.get(*name).is_some_and(|view| view.ready));
-    let phase = phase(pod, &mains.iter().filter_map(|(name, _)| views.get(*name)).collect::<Vec<_>>());
-    let condition = |kind: &str, holds: bool, reason: Option<&str>| {
-        let status = if holds { "True" } else { "False" };
-        let old = pod.status.as_ref().and_then(|status| status.conditions.as_ref()).into_iter().flatten();
-        let same = old.into_iter().find(|old| old.type_ == kind && old.status == status);
-        PodCondition {
-            type_: kind.to_owned(),
-            status: status.to_owned(),
-            last_transition_time: same
-                .and_then(|old| old.last_transition_time.clone())
-                .or_else(|| Some(now.clone())),
-            reason: reason.filter(|_| !holds).map(str::to_owned),
-            ..PodCondition::default()
-        }
+    let initialized = inits
+        .iter()
+        .all(|(name, _)| views.get(*name).is_some_and(View::succeeded));
+    let all_ready = !facts.terminating
+        && mains
+            .iter()
+            .all(|(name, _)| views.get(*name).is_some_and(|view| view.ready));
+    let phase = phase(
+        pod,
+        &mains
+            .iter()
+            .filter_map(|(name, _)| views.get(*name))
+            .collect::<Vec<_>>(),
+    );
+    let condition = |kind, holds, reason| condition(pod, kind, holds, reason, now);
+    let completed = if phase == "Succeeded" {
+        "PodCompleted"
+    } else {
+        "ContainersNotReady"
     };
-    let completed = if phase == "Succeeded" { "PodCompleted" } else { "ContainersNotReady" };
     let statuses = |containers: &[(&str, &str)]| {
-        let known = containers.iter().filter_map(|(name, image)| Some(container(name, image, views.get(*name)?)));
+        let known = containers
+            .iter()
+            .filter_map(|(name, image)| Some(container(name, image, views.get(*name)?)));
         Some(known.collect::<Vec<_>>()).filter(|statuses| !statuses.is_empty())
     };
     PodStatus {
@@ -96,12 +109,38 @@ pub(super) fn status(pod: &Pod, views: &Views, facts: &Facts, now: &Time) -> Pod
         init_container_statuses: statuses(&inits),
         container_statuses: statuses(&mains),
         host_ip: Some(facts.node_address.clone()),
-        host_ips: Some(vec![HostIP { ip: facts.node_address.clone() }]),
+        host_ips: Some(vec![HostIP {
+            ip: facts.node_address.clone(),
+        }]),
         pod_ip: facts.address.clone(),
         pod_ips: facts.address.clone().map(|ip| vec![PodIP { ip }]),
         start_time: Some(facts.started.clone()),
-        qos_class: pod.status.as_ref().and_then(|status| status.qos_class.clone()),
+        qos_class: pod
+            .status
+            .as_ref()
+            .and_then(|status| status.qos_class.clone()),
         ..PodStatus::default()
+    }
+}
+
+/// A condition; `reason` is why it doesn't hold.
+fn condition(pod: &Pod, kind: &str, holds: bool, reason: Option<&str>, now: &Time) -> PodCondition {
+    let status = if holds { "True" } else { "False" };
+    let old = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_ref());
+    let same = old
+        .into_iter()
+        .flatten()
+        .find(|old| old.type_ == kind && old.status == status);
+    let since = same.and_then(|old| old.last_transition_time.clone());
+    PodCondition {
+        type_: kind.to_owned(),
+        status: status.to_owned(),
+        last_transition_time: since.or_else(|| Some(now.clone())),
+        reason: reason.filter(|_| !holds).map(str::to_owned),
+        ..PodCondition::default()
     }
 }
 
@@ -109,20 +148,38 @@ type Named<'a> = Vec<(&'a str, &'a str)>;
 
 /// Names and images of init containers and of containers.
 fn containers(pod: &Pod) -> (Named<'_>, Named<'_>) {
-    let Some(spec) = &pod.spec else { return (Vec::new(), Vec::new()) };
+    let Some(spec) = &pod.spec else {
+        return (Vec::new(), Vec::new());
+    };
     let inits = spec.init_containers.iter().flatten();
     (
-        inits.map(|c| (c.name.as_str(), c.image.as_deref().unwrap_or_default())).collect(),
-        spec.containers.iter().map(|c| (c.name.as_str(), c.image.as_deref().unwrap_or_default())).collect(),
+        inits
+            .map(|c| (c.name.as_str(), c.image.as_deref().unwrap_or_default()))
+            .collect(),
+        spec.containers
+            .iter()
+            .map(|c| (c.name.as_str(), c.image.as_deref().unwrap_or_default()))
+            .collect(),
     )
 }
 
 fn phase(pod: &Pod, mains: &[&View]) -> &'static str {
-    let policy = pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref()).unwrap_or("Always");
-    let finished = |view: &&View| matches!(view.state, State::Finished(_));
-    if mains.is_empty() || mains.iter().any(|view| view.last.is_none() && matches!(view.state, State::Waiting { .. })) {
+    let policy = pod
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.restart_policy.as_deref())
+        .unwrap_or("Always");
+    if mains.is_empty()
+        || mains
+            .iter()
+            .any(|view| view.last.is_none() && matches!(view.state, State::Waiting { .. }))
+    {
         "Pending"
-    } else if policy == "Always" || !mains.iter().all(|view| finished(&view)) {
+    } else if policy == "Always"
+        || !mains
+            .iter()
+            .all(|view| matches!(view.state, State::Finished(_)))
+    {
         "Running"
     } else if mains.iter().all(|view| view.succeeded()) {
         "Succeeded"
@@ -141,12 +198,15 @@ fn container(name: &str, image: &str, view: &View) -> ContainerStatus {
             ..ContainerState::default()
         },
         State::Running { since } => ContainerState {
-            running: Some(ContainerStateRunning { started_at: Some(since.clone()) }),
+            running: Some(ContainerStateRunning {
+                started_at: Some(since.clone()),
+            }),
             ..ContainerState::default()
         },
-        State::Finished(finished) => {
-            ContainerState { terminated: Some(terminated(finished)), ..ContainerState::default() }
-        }
+        State::Finished(finished) => ContainerState {
+            terminated: Some(terminated(finished)),
+            ..ContainerState::default()
+        },
     };
     let last = view.last.as_ref().map(|finished| ContainerState {
         terminated: Some(terminated(finished)),
@@ -170,8 +230,92 @@ fn terminated(finished: &Finished) -> ContainerStateTerminated {
         exit_code: finished.code,
         reason: Some(finished.reason.clone()),
         message: finished.message.clone(),
-        started_at: finished.started.clone(),
-        finished_at: Some(finished.finished.clone()),
+        started_at: finished.began.clone(),
+        finished_at: Some(finished.ended.clone()),
         ..ContainerStateTerminated::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn shown(policy: &str, view: View, terminating: bool) -> PodStatus {
+        let pod = serde_json::from_value(json!({
+            "spec": {"restartPolicy": policy, "containers": [{"name": "c", "image": "i"}]},
+        }));
+        let facts = Facts {
+            address: Some("10.0.0.2".to_owned()),
+            node_address: "172.20.0.2".to_owned(),
+            started: crate::clock::time(),
+            terminating,
+        };
+        status(
+            &pod.unwrap(),
+            &[("c".to_owned(), view)].into(),
+            &facts,
+            &crate::clock::time(),
+        )
+    }
+
+    fn running() -> View {
+        let state = State::Running {
+            since: crate::clock::time(),
+        };
+        View {
+            state,
+            last: None,
+            started: true,
+            ready: true,
+            restarts: 0,
+        }
+    }
+
+    fn finished(code: i32) -> View {
+        let ended = crate::clock::time();
+        let state = State::Finished(Finished {
+            code,
+            reason: String::new(),
+            message: None,
+            began: None,
+            ended,
+        });
+        View {
+            ready: false,
+            state,
+            ..running()
+        }
+    }
+
+    fn ready(status: &PodStatus) -> bool {
+        let conditions = status.conditions.as_ref().unwrap();
+        conditions
+            .iter()
+            .any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    }
+
+    #[test]
+    fn a_terminating_pod_is_not_ready_though_its_containers_still_run() {
+        assert!(ready(&shown("Always", running(), false)));
+        assert!(!ready(&shown("Always", running(), true)));
+    }
+
+    #[test]
+    fn the_phase_follows_the_restart_policy() {
+        for (policy, view, phase) in [
+            ("Always", View::waiting("ContainerCreating", ""), "Pending"),
+            ("Always", running(), "Running"),
+            ("Always", finished(0), "Running"),
+            ("Never", finished(0), "Succeeded"),
+            ("OnFailure", finished(3), "Failed"),
+        ] {
+            assert_eq!(
+                shown(policy, view, false).phase.as_deref(),
+                Some(phase),
+                "{policy}"
+            );
+        }
     }
 }
