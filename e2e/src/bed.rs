@@ -6,10 +6,10 @@
 mod addresses;
 mod controlplane;
 pub mod enter;
-mod fake;
 mod gateway;
 mod http;
 pub mod init;
+mod fake;
 mod manifests;
 mod member;
 mod net;

@@ -5,19 +5,13 @@ use std::time::{Duration, Instant};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 
 /// A moment on the monotonic clock.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the one reader of the monotonic clock"
-)]
+#[expect(clippy::disallowed_methods, reason = "the one reader of the monotonic clock")]
 pub fn monotonic() -> Instant {
     Instant::now()
 }
 
 /// Wall-clock time, as API objects carry it.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the one reader of the wall clock"
-)]
+#[expect(clippy::disallowed_methods, reason = "the one reader of the wall clock")]
 fn timestamp() -> jiff::Timestamp {
     jiff::Timestamp::now()
 }

@@ -42,31 +42,15 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    pub(crate) async fn start(
-        holder: Arc<Holder>,
-        spec: ClusterSpec,
-        hear: impl FnMut(&str),
-    ) -> Result<Self> {
+    pub(crate) async fn start(holder: Arc<Holder>, spec: ClusterSpec, hear: impl FnMut(&str)) -> Result<Self> {
         let (number, name, folder) = (spec.number, spec.name.clone(), spec.folder.clone());
-        let (_, outcome) =
-            ask(&holder.folder, &Request::StartCluster(Box::new(spec)), hear).await?;
-        let Outcome::Started(access) = outcome else {
-            bail!("the supervisor answered something else")
-        };
-        let api =
-            Forward::start(&holder.runtime, holder.folder.clone(), number, access.api).await?;
+        let (_, outcome) = ask(&holder.folder, &Request::StartCluster(Box::new(spec)), hear).await?;
+        let Outcome::Started(access) = outcome else { bail!("the supervisor answered something else") };
+        let api = Forward::start(&holder.runtime, holder.folder.clone(), number, access.api).await?;
         let kubeconfig = folder.join("kubeconfig");
         let config = kubeconfig_text(&name, api.address(), &access)?;
         std::fs::write(&kubeconfig, config)?;
-        Ok(Self {
-            holder,
-            number,
-            name,
-            folder,
-            access,
-            kubeconfig,
-            _api: api,
-        })
+        Ok(Self { holder, number, name, folder, access, kubeconfig, _api: api })
     }
 
     /// `hub` or `member-N`, counted from 1.
@@ -109,14 +93,10 @@ impl Cluster {
         crate::install_crypto();
         let mut kubeconfig = Kubeconfig::read_from(&self.kubeconfig)?;
         if let Some(user) = user {
-            let infos = kubeconfig
-                .auth_infos
-                .iter_mut()
-                .filter_map(|info| info.auth_info.as_mut());
+            let infos = kubeconfig.auth_infos.iter_mut().filter_map(|info| info.auth_info.as_mut());
             infos.for_each(|info| info.impersonate = Some(user.to_owned()));
         }
-        let config =
-            kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
         Ok(kube::Client::try_from(config)?)
     }
 
@@ -127,38 +107,23 @@ impl Cluster {
 
     /// A loopback port of this machine that leads to an address in the cluster.
     pub async fn forward(&self, address: SocketAddr) -> Result<Forward> {
-        Forward::start(
-            &self.holder.runtime,
-            self.holder.folder.clone(),
-            self.number,
-            address,
-        )
-        .await
+        Forward::start(&self.holder.runtime, self.holder.folder.clone(), self.number, address).await
     }
 
     /// Sends one HTTP request to an address, from the cluster's own machine.
-    pub async fn send(
-        &self,
-        address: SocketAddr,
-        request: http::Request<String>,
-    ) -> Result<http::Response<String>> {
+    pub async fn send(&self, address: SocketAddr, request: http::Request<String>) -> Result<http::Response<String>> {
         let stream = hyper_util::rt::TokioIo::new(self.connect(address).await?);
         let (mut sender, connection) = hyper::client::conn::http1::handshake(stream).await?;
         let connection = tokio::spawn(connection);
         let (head, body) = sender.send_request(request).await?.into_parts();
         let body = body.collect().await?.to_bytes();
         connection.abort();
-        Ok(http::Response::from_parts(
-            head,
-            String::from_utf8_lossy(&body).into_owned(),
-        ))
+        Ok(http::Response::from_parts(head, String::from_utf8_lossy(&body).into_owned()))
     }
 
     /// `GET path` at an address, from the cluster's own machine.
     pub async fn get(&self, address: SocketAddr, path: &str) -> Result<http::Response<String>> {
-        let request = http::Request::get(path)
-            .header(http::header::HOST, address.to_string())
-            .body(String::new())?;
+        let request = http::Request::get(path).header(http::header::HOST, address.to_string()).body(String::new())?;
         self.send(address, request).await
     }
 
@@ -169,15 +134,10 @@ impl Cluster {
 
     /// Another address that leads to the same gateway; any number up to 100.
     pub fn other_gateway_address(&self, number: u8) -> Result<SocketAddr> {
-        let IpAddr::V4(first) = self.access.gateway.ip() else {
-            bail!("the gateway has an IPv4 address")
-        };
+        let IpAddr::V4(first) = self.access.gateway.ip() else { bail!("the gateway has an IPv4 address") };
         ensure!(number <= 100, "a gateway has 100 other addresses");
         let [a, b, c, d] = first.octets();
-        Ok(SocketAddr::new(
-            IpAddr::from([a, b, c, d.saturating_add(number)]),
-            self.access.gateway.port(),
-        ))
+        Ok(SocketAddr::new(IpAddr::from([a, b, c, d.saturating_add(number)]), self.access.gateway.port()))
     }
 
     /// Has the Gateway announce this address from now on, as when a cloud's load balancer is replaced:
@@ -185,24 +145,13 @@ impl Cluster {
     /// traffic all the while.
     pub async fn set_gateway_address(&self, address: IpAddr) -> Result<()> {
         let services = Api::<Service>::namespaced(self.client().await?, "projectcontour");
-        let status =
-            json!({"status": {"loadBalancer": {"ingress": [{"ip": address.to_string()}]}}});
-        services
-            .patch_status("envoy", &PatchParams::default(), &Patch::Merge(status))
-            .await?;
+        let status = json!({"status": {"loadBalancer": {"ingress": [{"ip": address.to_string()}]}}});
+        services.patch_status("envoy", &PatchParams::default(), &Patch::Merge(status)).await?;
         Ok(())
     }
 
     async fn fault(&self, fault: ApiServerFault) -> Result<()> {
-        ask(
-            &self.holder.folder,
-            &Request::ApiServer {
-                cluster: self.number,
-                fault,
-            },
-            |_| {},
-        )
-        .await?;
+        ask(&self.holder.folder, &Request::ApiServer { cluster: self.number, fault }, |_| {}).await?;
         Ok(())
     }
 
@@ -228,20 +177,9 @@ impl Cluster {
 
     /// Kills (SIGKILL) the processes of all Pods that have these labels, and says how many. The process
     /// node starts them again as their restart policy says.
-    pub async fn kill_pod_process(
-        &self,
-        namespace: &str,
-        labels: &[(&str, &str)],
-    ) -> Result<usize> {
-        let labels: BTreeMap<_, _> = labels
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-            .collect();
-        let request = Request::KillPods {
-            cluster: self.number,
-            namespace: namespace.to_owned(),
-            labels,
-        };
+    pub async fn kill_pod_process(&self, namespace: &str, labels: &[(&str, &str)]) -> Result<usize> {
+        let labels: BTreeMap<_, _> = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let request = Request::KillPods { cluster: self.number, namespace: namespace.to_owned(), labels };
         match ask(&self.holder.folder, &request, |_| {}).await? {
             (_, Outcome::Count(killed)) => Ok(killed),
             _ => bail!("the supervisor answered something else"),
@@ -249,31 +187,12 @@ impl Cluster {
     }
 
     /// Installs a chart, or upgrades its release, with values in YAML.
-    pub async fn helm_install(
-        &self,
-        release: &str,
-        namespace: &str,
-        chart: &Path,
-        values: &str,
-    ) -> Result<String> {
-        let file = self
-            .folder
-            .join(format!("{namespace}-{release}-values.yaml"));
+    pub async fn helm_install(&self, release: &str, namespace: &str, chart: &Path, values: &str) -> Result<String> {
+        let file = self.folder.join(format!("{namespace}-{release}-values.yaml"));
         std::fs::write(&file, values)?;
         let chart = chart.to_str().context("the chart's path is not UTF-8")?;
         let values = file.to_str().context("the fleet's folder is not UTF-8")?;
-        self.helm(&[
-            "upgrade",
-            "--install",
-            "--create-namespace",
-            "-n",
-            namespace,
-            "-f",
-            values,
-            release,
-            chart,
-        ])
-        .await
+        self.helm(&["upgrade", "--install", "--create-namespace", "-n", namespace, "-f", values, release, chart]).await
     }
 
     /// Runs helm against this cluster and returns what it printed.
@@ -288,37 +207,19 @@ impl Cluster {
 
     async fn tool(&self, name: &str, args: &[&str]) -> Result<String> {
         let mut command = Command::new(self.holder.programs.path(name)?);
-        command
-            .args(args)
-            .env("KUBECONFIG", &self.kubeconfig)
-            .stdin(Stdio::null())
-            .kill_on_drop(true);
-        for variable in [
-            "HELM_CACHE_HOME",
-            "HELM_CONFIG_HOME",
-            "HELM_DATA_HOME",
-            "KUBECACHEDIR",
-        ] {
+        command.args(args).env("KUBECONFIG", &self.kubeconfig).stdin(Stdio::null()).kill_on_drop(true);
+        for variable in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME", "KUBECACHEDIR"] {
             command.env(variable, self.folder.join(variable.to_lowercase()));
         }
-        let output = command
-            .output()
-            .await
-            .with_context(|| format!("run {name}"))?;
+        let output = command.output().await.with_context(|| format!("run {name}"))?;
         let error = String::from_utf8_lossy(&output.stderr);
-        ensure!(
-            output.status.success(),
-            "{name} {} failed: {}",
-            args.join(" "),
-            error.trim()
-        );
+        ensure!(output.status.success(), "{name} {} failed: {}", args.join(" "), error.trim());
         Ok(String::from_utf8(output.stdout)?)
     }
 }
 
 fn kubeconfig_text(name: &str, api: SocketAddr, access: &Access) -> Result<Vec<u8>> {
-    let base64 =
-        |text: &str| serde_json::to_value(k8s_openapi::ByteString(text.as_bytes().to_vec()));
+    let base64 = |text: &str| serde_json::to_value(k8s_openapi::ByteString(text.as_bytes().to_vec()));
     let config = json!({
         "apiVersion": "v1",
         "kind": "Config",

@@ -60,20 +60,10 @@ pub(crate) enum ApiServerFault {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
     StartCluster(Box<ClusterSpec>),
-    Connect {
-        cluster: usize,
-        address: SocketAddr,
-    },
-    ApiServer {
-        cluster: usize,
-        fault: ApiServerFault,
-    },
+    Connect { cluster: usize, address: SocketAddr },
+    ApiServer { cluster: usize, fault: ApiServerFault },
     /// Kills the processes of Pods by labels (all must match); answers how many.
-    KillPods {
-        cluster: usize,
-        namespace: String,
-        labels: BTreeMap<String, String>,
-    },
+    KillPods { cluster: usize, namespace: String, labels: BTreeMap<String, String> },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -109,19 +99,14 @@ pub(crate) struct AddressRanges {
     pub(crate) services: String,
 }
 
-pub(crate) async fn write_line<T: Serialize>(
-    stream: &mut (impl AsyncWriteExt + Unpin),
-    value: &T,
-) -> Result<()> {
+pub(crate) async fn write_line<T: Serialize>(stream: &mut (impl AsyncWriteExt + Unpin), value: &T) -> Result<()> {
     let mut line = serde_json::to_vec(value)?;
     line.push(b'\n');
     Ok(stream.write_all(&line).await?)
 }
 
 /// Reads one line, and not a byte more: what follows belongs to the relayed connection.
-pub(crate) async fn read_line<T: serde::de::DeserializeOwned>(
-    stream: &mut UnixStream,
-) -> Result<T> {
+pub(crate) async fn read_line<T: serde::de::DeserializeOwned>(stream: &mut UnixStream) -> Result<T> {
     let mut line = Vec::new();
     // One byte of buffer: whatever is read past the line would be lost.
     let mut limited = BufReader::with_capacity(1, (&mut *stream).take(LONGEST_LINE));
@@ -138,9 +123,7 @@ pub(crate) async fn ask(
     request: &Request,
     mut progress: impl FnMut(&str),
 ) -> Result<(UnixStream, Outcome)> {
-    let mut stream = UnixStream::connect(folder.join(SOCKET))
-        .await
-        .context("the fleet's supervisor is gone")?;
+    let mut stream = UnixStream::connect(folder.join(SOCKET)).await.context("the fleet's supervisor is gone")?;
     write_line(&mut stream, request).await?;
     loop {
         match read_line(&mut stream).await? {

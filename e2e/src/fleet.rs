@@ -37,9 +37,7 @@ pub struct FleetBuilder {
 
 impl std::fmt::Debug for FleetBuilder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FleetBuilder")
-            .field("members", &self.members)
-            .finish_non_exhaustive()
+        f.debug_struct("FleetBuilder").field("members", &self.members).finish_non_exhaustive()
     }
 }
 
@@ -70,8 +68,7 @@ impl FleetBuilder {
 
     /// A further resource of each fake node, such as `nvidia.com/gpu` and `8`.
     pub fn fake_capacity(mut self, resource: &str, amount: &str) -> Self {
-        self.fake_capacity
-            .insert(resource.to_owned(), amount.to_owned());
+        self.fake_capacity.insert(resource.to_owned(), amount.to_owned());
         self
     }
 
@@ -108,10 +105,7 @@ impl FleetBuilder {
     /// Starts the hub and all members, at the same time, and returns when every API server is ready and,
     /// if wanted, every gateway is programmed.
     pub async fn start(self) -> Result<Fleet> {
-        ensure!(
-            cfg!(target_os = "linux"),
-            "the test bed needs Linux: run it in a virtual machine or a container of it"
-        );
+        ensure!(cfg!(target_os = "linux"), "the test bed needs Linux: run it in a virtual machine or a container of it");
         crate::install_crypto();
         let bars = self.bars.clone();
         let programs = tokio::task::spawn_blocking(move || Programs::find(&bars)).await??;
@@ -133,25 +127,13 @@ impl FleetBuilder {
             programs: programs.clone(),
         });
         // From here on the fleet's end is in the hands of `Fleet`.
-        let mut fleet = Fleet {
-            clusters: Vec::new(),
-            programs,
-            bed,
-            runtime: Some(runtime),
-        };
-        let starts = names
-            .enumerate()
-            .map(|(number, name)| self.start_cluster(Arc::clone(&holder), number, name));
+        let mut fleet = Fleet { clusters: Vec::new(), programs, bed, runtime: Some(runtime) };
+        let starts = names.enumerate().map(|(number, name)| self.start_cluster(Arc::clone(&holder), number, name));
         fleet.clusters = try_join_all(starts).await.inspect_err(|_| fleet.keep())?;
         Ok(fleet)
     }
 
-    async fn start_cluster(
-        &self,
-        holder: Arc<Holder>,
-        number: usize,
-        name: String,
-    ) -> Result<Cluster> {
+    async fn start_cluster(&self, holder: Arc<Holder>, number: usize, name: String) -> Result<Cluster> {
         let folder = holder.folder.join(&name);
         std::fs::create_dir(&folder)?;
         let spec = ClusterSpec {
@@ -192,14 +174,9 @@ impl Bed {
         let mut command = Command::new(program);
         command.args(["bed", "enter"]).arg(&folder);
         // The other end of this pipe is the fleet's life line. A group of its own: Ctrl-C is for the holder.
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(std::fs::File::create(&log)?);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(std::fs::File::create(&log)?);
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        let process = command
-            .spawn()
-            .with_context(|| format!("start {}", program.display()))?;
+        let process = command.spawn().with_context(|| format!("start {}", program.display()))?;
         let mut bed = Self { folder, process };
         let socket = bed.folder.join(SOCKET);
         let ready = async {
@@ -212,9 +189,7 @@ impl Bed {
             }
             Ok(())
         };
-        tokio::time::timeout(ENTRY_DEADLINE, ready)
-            .await
-            .context("the test bed's supervisor doesn't answer")??;
+        tokio::time::timeout(ENTRY_DEADLINE, ready).await.context("the test bed's supervisor doesn't answer")??;
         Ok(bed)
     }
 }
@@ -253,10 +228,7 @@ impl Fleet {
     }
 
     /// The control cluster.
-    #[expect(
-        clippy::expect_used,
-        reason = "a fleet is handed out with its hub only"
-    )]
+    #[expect(clippy::expect_used, reason = "a fleet is handed out with its hub only")]
     pub fn hub(&self) -> &Cluster {
         self.clusters.first().expect("a fleet has a hub")
     }

@@ -23,11 +23,7 @@ pub(crate) fn create() -> Result<PathBuf> {
             keep_all();
         }));
     });
-    let folder = tempfile::Builder::new()
-        .prefix("inferfleet-")
-        .tempdir()
-        .context("make the fleet's folder")?
-        .keep();
+    let folder = tempfile::Builder::new().prefix("inferfleet-").tempdir().context("make the fleet's folder")?.keep();
     live().push(folder.clone());
     Ok(folder)
 }
@@ -36,10 +32,7 @@ fn live() -> std::sync::MutexGuard<'static, Vec<PathBuf>> {
     LIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-#[expect(
-    clippy::print_stderr,
-    reason = "this is where a failed test says where to look"
-)]
+#[expect(clippy::print_stderr, reason = "this is where a failed test says where to look")]
 fn keep_all() {
     for folder in live().iter().filter(|folder| !is_kept(folder)) {
         match keep(folder) {

@@ -23,20 +23,13 @@ impl Forward {
         self.address
     }
 
-    pub(crate) async fn start(
-        runtime: &Handle,
-        folder: PathBuf,
-        cluster: usize,
-        to: SocketAddr,
-    ) -> Result<Self> {
+    pub(crate) async fn start(runtime: &Handle, folder: PathBuf, cluster: usize, to: SocketAddr) -> Result<Self> {
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0))?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         // On the fleet's runtime: the caller's may end before the fleet does, as a test's does.
         let serve = async move {
-            let Ok(listener) = TcpListener::from_std(listener) else {
-                return;
-            };
+            let Ok(listener) = TcpListener::from_std(listener) else { return };
             loop {
                 let Ok((mut near, _)) = listener.accept().await else {
                     crate::clock::pause_between_looks().await;
@@ -64,11 +57,7 @@ impl Drop for Forward {
 }
 
 /// Opens a TCP connection to an address, from within a cluster.
-pub(crate) async fn connect(
-    folder: &std::path::Path,
-    cluster: usize,
-    address: SocketAddr,
-) -> Result<UnixStream> {
+pub(crate) async fn connect(folder: &std::path::Path, cluster: usize, address: SocketAddr) -> Result<UnixStream> {
     let (stream, _) = ask(folder, &Request::Connect { cluster, address }, |_| {}).await?;
     Ok(stream)
 }

@@ -9,15 +9,19 @@ pub mod bed;
 pub mod clock;
 mod cluster;
 mod control;
+pub mod demo;
 mod fleet;
 mod folder;
 mod forward;
+pub mod installed;
 pub mod programs;
+pub mod wait;
 
 pub use cluster::Cluster;
 pub use control::ImageProgram;
 pub use fleet::{Fleet, FleetBuilder};
 pub use forward::Forward;
+pub use installed::Installed;
 pub use programs::{Product, Programs};
 
 /// Has the process use aws-lc-rs for TLS. Any number of times.

@@ -18,6 +18,8 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// The main job: a fleet, one InferenceServer, an answer from each cluster
+    Demo(e2e::demo::Demo),
     /// Start a hub and its members, and keep them until Ctrl-C
     Up(Up),
     /// Parts of a fleet that run inside its namespaces
@@ -56,11 +58,12 @@ enum Bed {
 
 fn main() -> Result<ExitCode> {
     match Args::parse().command {
+        Command::Demo(demo) => runtime()?.block_on(demo.run()),
         Command::Up(up) => runtime()?.block_on(run_fleet(up)),
         Command::Bed(Bed::Enter { folder }) => bed::enter::enter(&folder),
         Command::Bed(Bed::Init { folder }) => {
             tracing_subscriber::fmt()
-                .with_env_filter(tracing_subscriber::EnvFilter::new("info,e2e=debug"))
+                .with_env_filter(tracing_subscriber::EnvFilter::new("info,e2e=debug,kube_client=off"))
                 .with_ansi(false)
                 .with_writer(std::io::stderr)
                 .init();
@@ -77,9 +80,7 @@ fn main() -> Result<ExitCode> {
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime> {
-    Ok(tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?)
+    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
 }
 
 #[expect(clippy::print_stdout, reason = "this is what the command is for")]

@@ -45,36 +45,18 @@ struct Foreign {
 }
 
 /// The minor version of Kubernetes that `controlplane/go.mod` builds.
-const KUBERNETES: Version = Version {
-    major: 1,
-    minor: 37,
-};
+const KUBERNETES: Version = Version { major: 1, minor: 37 };
 
 const FOREIGN: [Foreign; 9] = [
-    Foreign {
-        name: "etcd",
-        origin: Origin::ControlPlane,
-        version: &["--version"],
-        fits: |v| v.at_least(3, 6) && v.major == 3,
-    },
-    Foreign {
-        name: "kube-apiserver",
-        origin: Origin::ControlPlane,
-        version: &["--version"],
-        fits: |v| v == KUBERNETES,
-    },
+    Foreign { name: "etcd", origin: Origin::ControlPlane, version: &["--version"], fits: |v| v.at_least(3, 6) && v.major == 3 },
+    Foreign { name: "kube-apiserver", origin: Origin::ControlPlane, version: &["--version"], fits: |v| v == KUBERNETES },
     Foreign {
         name: "kube-controller-manager",
         origin: Origin::ControlPlane,
         version: &["--version"],
         fits: |v| v == KUBERNETES,
     },
-    Foreign {
-        name: "kube-scheduler",
-        origin: Origin::ControlPlane,
-        version: &["--version"],
-        fits: |v| v == KUBERNETES,
-    },
+    Foreign { name: "kube-scheduler", origin: Origin::ControlPlane, version: &["--version"], fits: |v| v == KUBERNETES },
     Foreign {
         name: "kubectl",
         origin: Origin::ControlPlane,
@@ -82,31 +64,11 @@ const FOREIGN: [Foreign; 9] = [
         // kubectl works with API servers one minor version away.
         fits: |v| v.major == 1 && v.minor.abs_diff(KUBERNETES.minor) <= 1,
     },
-    Foreign {
-        name: "helm",
-        origin: Origin::ControlPlane,
-        version: &["version", "--short"],
-        fits: |v| v.at_least(3, 18),
-    },
+    Foreign { name: "helm", origin: Origin::ControlPlane, version: &["version", "--short"], fits: |v| v.at_least(3, 18) },
     // kwok's flags change between its minor versions.
-    Foreign {
-        name: "kwok",
-        origin: Origin::ControlPlane,
-        version: &["--version"],
-        fits: |v| v == Version { major: 0, minor: 8 },
-    },
-    Foreign {
-        name: "contour",
-        origin: Origin::Gateway,
-        version: &["version"],
-        fits: |v| v.major == 1 && v.at_least(1, 33),
-    },
-    Foreign {
-        name: "envoy",
-        origin: Origin::Envoy,
-        version: &["--version"],
-        fits: |v| v.major == 1 && v.at_least(1, 37),
-    },
+    Foreign { name: "kwok", origin: Origin::ControlPlane, version: &["--version"], fits: |v| v == Version { major: 0, minor: 8 } },
+    Foreign { name: "contour", origin: Origin::Gateway, version: &["version"], fits: |v| v.major == 1 && v.at_least(1, 33) },
+    Foreign { name: "envoy", origin: Origin::Envoy, version: &["--version"], fits: |v| v.major == 1 && v.at_least(1, 37) },
 ];
 
 /// Every program of a fleet, and the manifests that belong to them.
@@ -136,17 +98,12 @@ impl Programs {
                         Some(folder) => folder.clone(),
                         None => get(foreign, bars)?,
                     };
-                    made.entry(foreign.origin)
-                        .or_insert(folder)
-                        .join(foreign.name)
+                    made.entry(foreign.origin).or_insert(folder).join(foreign.name)
                 }
             };
             paths.insert(foreign.name.to_owned(), path);
         }
-        let programs = Self {
-            paths,
-            manifests: make::manifests()?,
-        };
+        let programs = Self { paths, manifests: make::manifests()? };
         *found = Some(programs.clone());
         Ok(programs)
     }
@@ -172,17 +129,12 @@ impl Programs {
 /// The program in a folder that a variable names, or on `PATH` in a version that fits.
 fn at_hand(foreign: &Foreign) -> Option<PathBuf> {
     let kubebuilder = ["etcd", "kube-apiserver", "kubectl"].contains(&foreign.name);
-    let variables =
-        std::iter::once("INFERFLEET_E2E_BIN").chain(kubebuilder.then_some("KUBEBUILDER_ASSETS"));
-    let named = variables
-        .filter_map(std::env::var_os)
-        .map(|folder| PathBuf::from(folder).join(foreign.name));
+    let variables = std::iter::once("INFERFLEET_E2E_BIN").chain(kubebuilder.then_some("KUBEBUILDER_ASSETS"));
+    let named = variables.filter_map(std::env::var_os).map(|folder| PathBuf::from(folder).join(foreign.name));
     named.into_iter().find(|path| path.is_file()).or_else(|| {
         let path = std::env::var_os("PATH")?;
         let mut there = std::env::split_paths(&path).map(|folder| folder.join(foreign.name));
-        there.find(|path| {
-            path.is_file() && version::of(path, foreign.version).is_some_and(foreign.fits)
-        })
+        there.find(|path| path.is_file() && version::of(path, foreign.version).is_some_and(foreign.fits))
     })
 }
 

@@ -38,11 +38,7 @@ impl Addresses {
 
     pub(crate) fn of(number: usize) -> Result<Self> {
         let number = u8::try_from(number).unwrap_or(u8::MAX);
-        ensure!(
-            number < Self::CLUSTERS,
-            "a fleet has at most {} clusters",
-            Self::CLUSTERS
-        );
+        ensure!(number < Self::CLUSTERS, "a fleet has at most {} clusters", Self::CLUSTERS);
         Ok(Self { number })
     }
 
@@ -57,10 +53,7 @@ impl Addresses {
     }
 
     pub(crate) fn pods(self) -> Range {
-        Range {
-            first: Ipv4Addr::new(10, 10 + self.number, 0, 0),
-            prefix: 16,
-        }
+        Range { first: Ipv4Addr::new(10, 10 + self.number, 0, 0), prefix: 16 }
     }
 
     /// What every Pod has as its way out.
@@ -75,10 +68,7 @@ impl Addresses {
     }
 
     pub(crate) fn services(self) -> Range {
-        Range {
-            first: Ipv4Addr::new(10, 110 + self.number, 0, 0),
-            prefix: 16,
-        }
+        Range { first: Ipv4Addr::new(10, 110 + self.number, 0, 0), prefix: 16 }
     }
 
     /// The `ClusterIP` of `kubernetes.default`.
@@ -87,10 +77,7 @@ impl Addresses {
     }
 
     pub(crate) fn load_balancers(self) -> Range {
-        Range {
-            first: Ipv4Addr::new(198, 18, self.number, 0),
-            prefix: 25,
-        }
+        Range { first: Ipv4Addr::new(198, 18, self.number, 0), prefix: 25 }
     }
 
     /// The addresses that a Service of type `LoadBalancer` may get.
@@ -100,10 +87,7 @@ impl Addresses {
 
     /// Every address of this range reaches the cluster's Envoy.
     pub(crate) fn gateways(self) -> Range {
-        Range {
-            first: Ipv4Addr::new(198, 18, self.number, 128),
-            prefix: 25,
-        }
+        Range { first: Ipv4Addr::new(198, 18, self.number, 128), prefix: 25 }
     }
 
     /// The gateway's address at the start.

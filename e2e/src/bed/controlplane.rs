@@ -17,8 +17,7 @@ use crate::control::{ApiServerFault, ClusterSpec};
 pub(crate) const START_DEADLINE: Duration = Duration::from_secs(120);
 
 /// Logs every request once, when it ends; watches also when they start.
-const AUDIT_POLICY: &str =
-    "{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: Metadata}]}\n";
+const AUDIT_POLICY: &str = r#"{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata"}]}"#;
 
 pub(crate) struct ControlPlane {
     netns: Arc<Netns>,
@@ -45,36 +44,19 @@ impl ControlPlane {
 
         let user = "system:kube-controller-manager";
         let kubeconfig = pki.kubeconfig(addresses, user, None)?;
-        let controller_manager = as_client(
-            Recipe::new(
-                "kube-controller-manager",
-                program(spec, "kube-controller-manager")?,
-                folder,
-            ),
-            &kubeconfig,
-        )
-        .flag("cert-dir", folder.join("controller-manager-certs"))
-        .flag(
-            "service-account-private-key-file",
-            pki.file("service-account.key"),
-        )
-        .flag("root-ca-file", pki.file("ca.crt"))
-        .flag("use-service-account-credentials", "true");
+        let controller_manager =
+            as_client(Recipe::new("kube-controller-manager", program(spec, "kube-controller-manager")?, folder), &kubeconfig)
+                .flag("cert-dir", folder.join("controller-manager-certs"))
+                .flag("service-account-private-key-file", pki.file("service-account.key"))
+                .flag("root-ca-file", pki.file("ca.crt"))
+                .flag("use-service-account-credentials", "true");
         controller_manager.start(netns).await?;
 
         let kubeconfig = pki.kubeconfig(addresses, "system:kube-scheduler", None)?;
-        let scheduler = as_client(
-            Recipe::new("kube-scheduler", program(spec, "kube-scheduler")?, folder),
-            &kubeconfig,
-        )
-        .flag("cert-dir", folder.join("scheduler-certs"));
+        let scheduler = as_client(Recipe::new("kube-scheduler", program(spec, "kube-scheduler")?, folder), &kubeconfig)
+            .flag("cert-dir", folder.join("scheduler-certs"));
         scheduler.start(netns).await?;
-        Ok(Self {
-            netns: Arc::clone(netns),
-            client,
-            api_server,
-            running_api_server: Mutex::new(running),
-        })
+        Ok(Self { netns: Arc::clone(netns), client, api_server, running_api_server: Mutex::new(running) })
     }
 
     /// A client with every right.
@@ -83,10 +65,7 @@ impl ControlPlane {
     }
 
     fn running(&self) -> Running {
-        self.running_api_server
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.running_api_server.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) async fn fault(&self, fault: ApiServerFault) -> Result<()> {
@@ -98,10 +77,7 @@ impl ControlPlane {
             ApiServerFault::Start => {
                 running.kill().await?;
                 let running = self.api_server.start(&self.netns).await?;
-                *self
-                    .running_api_server
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner) = running.clone();
+                *self.running_api_server.lock().unwrap_or_else(PoisonError::into_inner) = running.clone();
                 running.until(ready(&self.client), START_DEADLINE).await
             }
         }
@@ -109,17 +85,11 @@ impl ControlPlane {
 }
 
 pub(crate) fn program<'a>(spec: &'a ClusterSpec, name: &str) -> Result<&'a Path> {
-    Ok(spec
-        .programs
-        .get(name)
-        .with_context(|| format!("no program {name} was given"))?)
+    Ok(spec.programs.get(name).with_context(|| format!("no program {name} was given"))?)
 }
 
 async fn etcd(spec: &ClusterSpec, netns: &Arc<Netns>) -> Result<()> {
-    let (client, peer) = (
-        format!("http://127.0.0.1:{ETCD_PORT}"),
-        "http://127.0.0.1:2380",
-    );
+    let (client, peer) = (format!("http://127.0.0.1:{ETCD_PORT}"), "http://127.0.0.1:2380");
     let running = Recipe::new("etcd", program(spec, "etcd")?, &spec.folder)
         .flag("data-dir", spec.folder.join("etcd"))
         .flag("listen-client-urls", &client)
@@ -130,11 +100,7 @@ async fn etcd(spec: &ClusterSpec, netns: &Arc<Netns>) -> Result<()> {
         .start(netns)
         .await?;
     let listens = async {
-        while netns
-            .connect(([127, 0, 0, 1], ETCD_PORT).into())
-            .await
-            .is_err()
-        {
+        while netns.connect(([127, 0, 0, 1], ETCD_PORT).into()).await.is_err() {
             crate::clock::pause_between_looks().await;
         }
     };
@@ -142,31 +108,21 @@ async fn etcd(spec: &ClusterSpec, netns: &Arc<Netns>) -> Result<()> {
 }
 
 fn api_server(spec: &ClusterSpec, addresses: Addresses, pki: &Pki) -> Result<Recipe> {
-    let mut recipe = Recipe::new(
-        "kube-apiserver",
-        program(spec, "kube-apiserver")?,
-        &spec.folder,
-    )
-    .flag("etcd-servers", format!("http://127.0.0.1:{ETCD_PORT}"))
-    .flag("bind-address", "0.0.0.0")
-    .flag("secure-port", API_PORT.to_string())
-    .flag("advertise-address", addresses.node().to_string())
-    .flag("cert-dir", spec.folder.join("apiserver-certs"))
-    .flag("tls-cert-file", pki.file("server.crt"))
-    .flag("tls-private-key-file", pki.file("server.key"))
-    .flag("client-ca-file", pki.file("ca.crt"))
-    .flag(
-        "service-account-issuer",
-        "https://kubernetes.default.svc.cluster.local",
-    )
-    .flag("service-account-key-file", pki.file("service-account.pub"))
-    .flag(
-        "service-account-signing-key-file",
-        pki.file("service-account.key"),
-    )
-    .flag("authorization-mode", "Node,RBAC")
-    .flag("service-cluster-ip-range", addresses.services().to_string())
-    .flag("allow-privileged", "true");
+    let mut recipe = Recipe::new("kube-apiserver", program(spec, "kube-apiserver")?, &spec.folder)
+        .flag("etcd-servers", format!("http://127.0.0.1:{ETCD_PORT}"))
+        .flag("bind-address", "0.0.0.0")
+        .flag("secure-port", API_PORT.to_string())
+        .flag("advertise-address", addresses.node().to_string())
+        .flag("cert-dir", spec.folder.join("apiserver-certs"))
+        .flag("tls-cert-file", pki.file("server.crt"))
+        .flag("tls-private-key-file", pki.file("server.key"))
+        .flag("client-ca-file", pki.file("ca.crt"))
+        .flag("service-account-issuer", "https://kubernetes.default.svc.cluster.local")
+        .flag("service-account-key-file", pki.file("service-account.pub"))
+        .flag("service-account-signing-key-file", pki.file("service-account.key"))
+        .flag("authorization-mode", "Node,RBAC")
+        .flag("service-cluster-ip-range", addresses.services().to_string())
+        .flag("allow-privileged", "true");
     if spec.audit {
         let policy = spec.folder.join("audit-policy.yaml");
         std::fs::write(&policy, AUDIT_POLICY)?;
@@ -197,12 +153,7 @@ async fn ready(client: &kube::Client) {
             let request = http::Request::get("/readyz").body(Vec::new()).ok()?;
             client.request_text(request).await.ok()
         };
-        if tokio::time::timeout(Duration::from_secs(2), look)
-            .await
-            .ok()
-            .flatten()
-            .is_some()
-        {
+        if tokio::time::timeout(Duration::from_secs(2), look).await.ok().flatten().is_some() {
             return;
         }
         crate::clock::pause_between_looks().await;

@@ -21,10 +21,8 @@ const NO_NAMESPACES: &str = "this system lets you make no user namespaces, which
 /// by which process 1 notices the end of the fleet's holder, is passed on.
 pub fn enter(folder: &Path) -> Result<ExitCode> {
     let (user, group) = (nix::unistd::geteuid(), nix::unistd::getegid());
-    let wanted = CloneFlags::CLONE_NEWUSER
-        | CloneFlags::CLONE_NEWNET
-        | CloneFlags::CLONE_NEWNS
-        | CloneFlags::CLONE_NEWPID;
+    let wanted =
+        CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID;
     if let Err(error) = unshare(wanted) {
         bail!("{NO_NAMESPACES} ({error})");
     }
@@ -33,14 +31,9 @@ pub fn enter(folder: &Path) -> Result<ExitCode> {
     std::fs::write("/proc/self/uid_map", format!("0 {user} 1")).context(NO_NAMESPACES)?;
     std::fs::write("/proc/self/gid_map", format!("0 {group} 1")).context(NO_NAMESPACES)?;
     let none = None::<&str>;
-    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)
-        .context("make mounts private")?;
+    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).context("make mounts private")?;
     let program = std::env::current_exe().context("find this program")?;
-    let status = Command::new(program)
-        .args(["bed", "init"])
-        .arg(folder)
-        .status()
-        .context("start process 1 of the bed")?;
+    let status = Command::new(program).args(["bed", "init"]).arg(folder).status().context("start process 1 of the bed")?;
     crate::folder::remove(folder)?;
     let code = status.code().or(status.signal()).unwrap_or(1);
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))

@@ -35,10 +35,7 @@ pub(crate) async fn start(
         .flag("kubeconfig", &kubeconfig)
         .flag("config", spec.manifests.join("kwok").join("stages.yaml"))
         .flag("manage-all-nodes", "false")
-        .flag(
-            "manage-nodes-with-annotation-selector",
-            "kwok.x-k8s.io/node=fake",
-        )
+        .flag("manage-nodes-with-annotation-selector", "kwok.x-k8s.io/node=fake")
         .flag("cidr", format!("{}/17", addresses.pod(0x8000)))
         .flag("node-ip", addresses.node().to_string())
         .flag("node-lease-duration-seconds", "40")
@@ -49,9 +46,7 @@ pub(crate) async fn start(
         // Before kwok fills in the rest: it keeps a capacity that is there.
         let nodes = Api::<Node>::all(client.clone());
         let status = Patch::Merge(json!({"status": status(spec)}));
-        nodes
-            .patch_status(&name(number), &PatchParams::default(), &status)
-            .await?;
+        nodes.patch_status(&name(number), &PatchParams::default(), &status).await?;
     }
     for object in placement_policy(spec) {
         manifests::apply(client, &object).await?;
@@ -80,31 +75,22 @@ fn node(number: usize) -> Value {
 }
 
 fn status(spec: &ClusterSpec) -> Value {
-    let mut resources: BTreeMap<&str, &str> =
-        [("cpu", "64"), ("memory", "256Gi"), ("pods", "250")].into();
-    resources.extend(
-        spec.fake_capacity
-            .iter()
-            .map(|(name, amount)| (name.as_str(), amount.as_str())),
-    );
+    let mut resources: BTreeMap<&str, &str> = [("cpu", "64"), ("memory", "256Gi"), ("pods", "250")].into();
+    resources.extend(spec.fake_capacity.iter().map(|(name, amount)| (name.as_str(), amount.as_str())));
     json!({"capacity": resources, "allocatable": resources})
 }
 
 /// Where both kinds of node exist, a Pod goes where it can run: images that stand for a program to the
 /// process node, all others to fake nodes. A Pod with a node selector of its own is left alone.
 fn placement_policy(spec: &ClusterSpec) -> Vec<Value> {
-    let images: Vec<_> = spec
-        .images
-        .keys()
-        .map(|image| json!(format!("{image}:")).to_string())
-        .collect();
+    let images: Vec<_> = spec.images.keys().map(|image| json!(format!("{image}:")).to_string()).collect();
     let known = format!(
         "object.spec.containers.all(c, [{}].exists(i, (c.image + ':').contains(i)))",
         images.join(", ")
     );
-    let to = |node: &str| {
-        format!("Object{{spec: Object.spec{{nodeSelector: {{'{NODE_LABEL}': '{node}'}}}}}}")
-    };
+    // Server-side apply can't set a part of a selector, which is atomic; a JSON patch can add one.
+    let selector = format!("{{'{NODE_LABEL}': {known} ? 'process' : 'fake'}}");
+    let patch = format!("[JSONPatch{{op: 'add', path: '/spec/nodeSelector', value: {selector}}}]");
     vec![
         json!({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy",
@@ -117,11 +103,7 @@ fn placement_policy(spec: &ClusterSpec) -> Vec<Value> {
                 }]},
                 "matchConditions": [{"name": "free", "expression":
                     "!has(object.spec.nodeSelector) && !has(object.spec.nodeName)"}],
-                "mutations": [{
-                    "patchType": "ApplyConfiguration",
-                    "applyConfiguration": {"expression":
-                        format!("{known} ? {} : {}", to("process"), to("fake"))},
-                }],
+                "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": patch}}],
             },
         }),
         json!({

@@ -1,4 +1,4 @@
-//! A cluster's gateway: Contour as the Gateway API's controller, Envoy as the proxy.
+//! A cluster's gateway: the Gateway API's CRDs, Contour as the Gateway API's controller, Envoy as the proxy.
 //!
 //! Both live in a network namespace of their own. Contour makes Envoy listen at a listener's port +
 //! 8000; a relay of ours carries the port that clients use there. Every address of the cluster's
@@ -41,71 +41,51 @@ pub(crate) async fn start(
     client: &Client,
 ) -> Result<()> {
     let netns = Arc::new(network(cluster, addresses).await?);
-    manifests::install(client, &spec.manifests.join("contour")).await?;
+    let [standard, own] = ["gateway-api", "contour"].map(|folder| spec.manifests.join(folder));
+    tokio::try_join!(manifests::install(client, &standard), manifests::install(client, &own))?;
     for object in objects() {
-        manifests::apply(client, &object)
-            .await
-            .context("set up the gateway")?;
+        manifests::apply(client, &object).await.context("set up the gateway")?;
     }
     announce(client, &addresses.gateway().to_string()).await?;
     let contour = contour(spec, addresses, &netns, pki).await?;
     envoy(spec, &netns).await?;
     let listener = netns.listen(([0, 0, 0, 0], PORT).into()).await?;
     let envoy_address = ([127, 0, 0, 1], PORT + SHIFT).into();
-    tokio::spawn(relay::serve(listener, Arc::clone(&netns), move || {
-        Some(envoy_address)
-    }));
+    tokio::spawn(relay::serve(listener, Arc::clone(&netns), move || Some(envoy_address)));
     let gateways = Api::<Gateway>::namespaced(client.clone(), NAMESPACE);
-    let programmed = wait::await_condition(gateways, NAME, |gateway: Option<&Gateway>| {
-        is_programmed(gateway)
-    });
+    let programmed = wait::await_condition(gateways, NAME, |gateway: Option<&Gateway>| is_programmed(gateway));
     contour.until(programmed, START_DEADLINE).await??;
     Ok(())
 }
 
 /// Has the Gateway announce this address.
 async fn announce(client: &Client, address: &str) -> Result<()> {
-    let api =
-        Api::<k8s_openapi::api::core::v1::Service>::namespaced(client.clone(), "projectcontour");
+    let api = Api::<k8s_openapi::api::core::v1::Service>::namespaced(client.clone(), "projectcontour");
     let status = json!({"status": {"loadBalancer": {"ingress": [{"ip": address}]}}});
-    let params = kube::api::PatchParams {
-        field_manager: Some(MANAGER.to_owned()),
-        ..Default::default()
-    };
-    api.patch_status("envoy", &params, &kube::api::Patch::Merge(status))
-        .await?;
+    let params = kube::api::PatchParams { field_manager: Some(MANAGER.to_owned()), ..Default::default() };
+    api.patch_status("envoy", &params, &kube::api::Patch::Merge(status)).await?;
     Ok(())
 }
 
 fn is_programmed(gateway: Option<&Gateway>) -> bool {
     let status = gateway.and_then(|gateway| gateway.status.as_ref());
-    let conditions = status
-        .and_then(|status| status.conditions.as_ref())
-        .into_iter()
-        .flatten();
-    let programmed = conditions
-        .filter(|condition| condition.type_ == "Programmed" && condition.status == "True");
-    programmed.count() > 0
-        && status.is_some_and(|status| !status.addresses.iter().flatten().count().eq(&0))
+    let conditions = status.and_then(|status| status.conditions.as_ref()).into_iter().flatten();
+    let programmed = conditions.filter(|condition| condition.type_ == "Programmed" && condition.status == "True");
+    programmed.count() > 0 && status.is_some_and(|status| !status.addresses.iter().flatten().count().eq(&0))
 }
 
 async fn network(cluster: &Netns, addresses: Addresses) -> Result<Netns> {
     let netns = Netns::create().await?;
     cluster.join("gateway", &netns, "cluster").await?;
     netns.own_range(addresses.gateways()).await?;
-    netns
-        .route(host(addresses.pod_router()), "cluster", None)
-        .await?;
-    netns
-        .route(DEFAULT, "cluster", Some(addresses.pod_router()))
-        .await?;
+    netns.route(host(addresses.pod_router()), "cluster", None).await?;
+    netns.route(DEFAULT, "cluster", Some(addresses.pod_router())).await?;
     cluster.route(addresses.gateways(), "gateway", None).await?;
     Ok(netns)
 }
 
 fn objects() -> Vec<serde_json::Value> {
-    let namespace =
-        |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    let namespace = |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     vec![
         namespace("projectcontour"),
         namespace(NAMESPACE),
@@ -137,12 +117,7 @@ fn objects() -> Vec<serde_json::Value> {
     ]
 }
 
-async fn contour(
-    spec: &ClusterSpec,
-    addresses: Addresses,
-    netns: &Netns,
-    pki: &Pki,
-) -> Result<Running> {
+async fn contour(spec: &ClusterSpec, addresses: Addresses, netns: &Netns, pki: &Pki) -> Result<Running> {
     let config = spec.folder.join("contour.yaml");
     let text = json!({"gateway": {"gatewayRef": {"namespace": NAMESPACE, "name": NAME}}});
     std::fs::write(&config, text.to_string())?;
@@ -175,11 +150,7 @@ async fn envoy(spec: &ClusterSpec, netns: &Netns) -> Result<()> {
         .arg(&bootstrap)
         .start(netns)
         .await?;
-    anyhow::ensure!(
-        made.ended().await.success(),
-        "contour bootstrap failed: {}",
-        made.log_end()
-    );
+    anyhow::ensure!(made.ended().await.success(), "contour bootstrap failed: {}", made.log_end());
     Recipe::new("envoy", program(spec, "envoy")?, &spec.folder)
         .arg("-c")
         .arg(&bootstrap)

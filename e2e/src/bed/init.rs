@@ -33,18 +33,12 @@ pub async fn run(folder: &Path) -> Result<()> {
     let none = None::<&str>;
     let pods = folder.join(PODS);
     std::fs::create_dir_all(&pods)?;
-    mount(Some("tmpfs"), &pods, Some("tmpfs"), MsFlags::empty(), none)
-        .context("mount memory for Pods")?;
+    mount(Some("tmpfs"), &pods, Some("tmpfs"), MsFlags::empty(), none).context("mount memory for Pods")?;
     let world = Arc::new(Netns::own().await?);
     world.bring_loopback_up().await?;
     world.forward().await?;
-    let supervisor = Arc::new(Supervisor {
-        folder: folder.to_owned(),
-        world,
-        members: Mutex::default(),
-    });
-    let listener =
-        UnixListener::bind(folder.join(SOCKET)).context("listen on the control socket")?;
+    let supervisor = Arc::new(Supervisor { folder: folder.to_owned(), world, members: Mutex::default() });
+    let listener = UnixListener::bind(folder.join(SOCKET)).context("listen on the control socket")?;
     loop {
         let (stream, _) = listener.accept().await?;
         let supervisor = Arc::clone(&supervisor);
@@ -59,17 +53,12 @@ pub async fn run(folder: &Path) -> Result<()> {
 /// The holder has the other end of standard input. When it ends, for whatever reason, that end closes;
 /// process 1 ends, and with it the kernel ends everything in the process namespace.
 fn end_with_the_holder() -> Result<()> {
-    std::thread::Builder::new()
-        .name("holder".to_owned())
-        .spawn(|| {
-            let mut byte = [0];
-            while matches!(std::io::stdin().read(&mut byte), Ok(1)) {}
-            #[expect(
-                clippy::exit,
-                reason = "nothing is left to do, and no task may delay it"
-            )]
-            std::process::exit(0);
-        })?;
+    std::thread::Builder::new().name("holder".to_owned()).spawn(|| {
+        let mut byte = [0];
+        while matches!(std::io::stdin().read(&mut byte), Ok(1)) {}
+        #[expect(clippy::exit, reason = "nothing is left to do, and no task may delay it")]
+        std::process::exit(0);
+    })?;
     Ok(())
 }
 
@@ -100,30 +89,17 @@ impl Supervisor {
                 Ok(Outcome::Started(access))
             }
             Request::ApiServer { cluster, fault } => {
-                self.member(cluster)
-                    .await?
-                    .control_plane
-                    .fault(fault)
-                    .await?;
+                self.member(cluster).await?.control_plane.fault(fault).await?;
                 Ok(Outcome::Nothing)
             }
-            Request::KillPods {
-                cluster,
-                namespace,
-                labels,
-            } => Ok(Outcome::Count(
-                self.member(cluster).await?.node.kill(&namespace, &labels)?,
-            )),
+            Request::KillPods { cluster, namespace, labels } => {
+                Ok(Outcome::Count(self.member(cluster).await?.node.kill(&namespace, &labels)?))
+            }
             Request::Connect { .. } => Err(anyhow!("a connection is relayed, not answered")),
         }
     }
 
-    async fn connect(
-        &self,
-        mut stream: UnixStream,
-        cluster: usize,
-        address: SocketAddr,
-    ) -> Result<()> {
+    async fn connect(&self, mut stream: UnixStream, cluster: usize, address: SocketAddr) -> Result<()> {
         let far = async { self.member(cluster).await?.netns.connect(address).await };
         match far.await {
             Ok(far) => {
@@ -138,9 +114,6 @@ impl Supervisor {
 
     async fn member(&self, number: usize) -> Result<Arc<Member>> {
         let members = self.members.lock().await;
-        members
-            .get(&number)
-            .map(Arc::clone)
-            .with_context(|| format!("cluster {number} has not started"))
+        members.get(&number).map(Arc::clone).with_context(|| format!("cluster {number} has not started"))
     }
 }

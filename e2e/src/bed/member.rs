@@ -38,29 +38,23 @@ impl Member {
         tell(stream, "starting etcd and the API server").await?;
         let control_plane = ControlPlane::start(&spec, addresses, &netns, &pki).await?;
         let client = control_plane.client();
-        watch_over(
-            "services",
-            services::serve(client.clone(), addresses, Arc::clone(&netns)),
-        );
+        watch_over("services", services::serve(client.clone(), addresses, Arc::clone(&netns)));
 
-        tell(stream, "starting nodes").await?;
-        let node = ProcessNode::start(&spec, addresses, &netns, pods, &pki).await?;
-        fake::start(&spec, addresses, &netns, &pki, &client).await?;
-        tell(stream, "installing the Gateway API").await?;
-        manifests::install(&client, &spec.manifests.join("gateway-api")).await?;
-        if spec.gateway {
-            tell(stream, "starting the gateway").await?;
-            gateway::start(&spec, addresses, &netns, &pki, &client).await?;
-        }
+        let gateway = if spec.gateway { "starting nodes and gateway" } else { "starting nodes" };
+        tell(stream, gateway).await?;
+        let (node, (), ()) = tokio::try_join!(
+            ProcessNode::start(&spec, addresses, &netns, pods, &pki),
+            fake::start(&spec, addresses, &netns, &pki, &client),
+            async {
+                if spec.gateway {
+                    gateway::start(&spec, addresses, &netns, &pki, &client).await
+                } else {
+                    manifests::install(&client, &spec.manifests.join("gateway-api")).await
+                }
+            },
+        )?;
         let person = pki.client("bed:admin", Some("system:masters"))?;
-        Ok(Self {
-            addresses,
-            netns,
-            control_plane,
-            node,
-            ca_pem: pki.ca_pem,
-            person,
-        })
+        Ok(Self { addresses, netns, control_plane, node, ca_pem: pki.ca_pem, person })
     }
 
     pub(crate) fn access(&self) -> Result<Access> {
@@ -79,10 +73,7 @@ impl Member {
 }
 
 /// Runs a part that should never end; its end is an error that the bed's log shows.
-pub(crate) fn watch_over(
-    what: &'static str,
-    part: impl Future<Output = Result<()>> + Send + 'static,
-) {
+pub(crate) fn watch_over(what: &'static str, part: impl Future<Output = Result<()>> + Send + 'static) {
     tokio::spawn(async move {
         let error = part.await.err().map(|error| format!("{error:#}"));
         tracing::error!(what, error, "a part of the bed ended");
@@ -101,14 +92,8 @@ async fn network(world: &Netns, addresses: Addresses) -> Result<Netns> {
     world.join(&link, &netns, "world").await?;
     world.add_address(&link, addresses.router(), 24).await?;
     netns.add_address("world", addresses.node(), 24).await?;
-    netns
-        .route(DEFAULT, "world", Some(addresses.router()))
-        .await?;
-    for range in [
-        addresses.pods(),
-        addresses.load_balancers(),
-        addresses.gateways(),
-    ] {
+    netns.route(DEFAULT, "world", Some(addresses.router())).await?;
+    for range in [addresses.pods(), addresses.load_balancers(), addresses.gateways()] {
         world.route(range, &link, Some(addresses.node())).await?;
     }
     netns.own_range(addresses.services()).await?;

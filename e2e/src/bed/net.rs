@@ -31,9 +31,7 @@ pub(crate) struct Netns {
 
 impl std::fmt::Debug for Netns {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Netns")
-            .field("file", &self.file)
-            .finish_non_exhaustive()
+        f.debug_struct("Netns").field("file", &self.file).finish_non_exhaustive()
     }
 }
 
@@ -55,49 +53,33 @@ impl Netns {
         let (jobs, mut queue) = mpsc::channel::<Job>(16);
         let (made, ready) = oneshot::channel();
         let runtime = Handle::current();
-        std::thread::Builder::new()
-            .name("netns".to_owned())
-            .spawn(move || {
-                let _runtime = runtime.enter();
-                let start = || -> Result<_> {
-                    unshare(flags).context("make a network namespace")?;
-                    let file = File::open("/proc/thread-self/ns/net")
-                        .context("open the network namespace")?;
-                    let (connection, netlink, _) =
-                        rtnetlink::new_connection().context("open a netlink socket")?;
-                    runtime.spawn(connection);
-                    Ok((file, netlink))
-                };
-                if made.send(start()).is_ok() {
-                    while let Some(job) = queue.blocking_recv() {
-                        job();
-                    }
+        std::thread::Builder::new().name("netns".to_owned()).spawn(move || {
+            let _runtime = runtime.enter();
+            let start = || -> Result<_> {
+                unshare(flags).context("make a network namespace")?;
+                let file = File::open("/proc/thread-self/ns/net").context("open the network namespace")?;
+                let (connection, netlink, _) = rtnetlink::new_connection().context("open a netlink socket")?;
+                runtime.spawn(connection);
+                Ok((file, netlink))
+            };
+            if made.send(start()).is_ok() {
+                while let Some(job) = queue.blocking_recv() {
+                    job();
                 }
-            })?;
-        let (file, netlink) = ready
-            .await
-            .context("the thread of a network namespace ended")??;
-        Ok(Self {
-            jobs,
-            file,
-            netlink,
-        })
+            }
+        })?;
+        let (file, netlink) = ready.await.context("the thread of a network namespace ended")??;
+        Ok(Self { jobs, file, netlink })
     }
 
     /// Runs `job` in the namespace. It must not block for long.
-    pub(crate) async fn run<T: Send + 'static>(
-        &self,
-        job: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T> {
+    pub(crate) async fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Result<T> {
         let (done, result) = oneshot::channel();
         let job: Job = Box::new(move || {
             // Nobody waits for the result any more: then it isn't needed.
             drop(done.send(job()));
         });
-        self.jobs
-            .send(job)
-            .await
-            .map_err(|_| anyhow!("the network namespace is gone"))?;
+        self.jobs.send(job).await.map_err(|_| anyhow!("the network namespace is gone"))?;
         result.await.context("the network namespace is gone")
     }
 
@@ -114,10 +96,7 @@ impl Netns {
 
     pub(crate) async fn connect(&self, address: SocketAddr) -> Result<TcpStream> {
         let socket = self.run(TcpSocket::new_v4).await??;
-        socket
-            .connect(address)
-            .await
-            .with_context(|| format!("connect to {address}"))
+        socket.connect(address).await.with_context(|| format!("connect to {address}"))
     }
 
     pub(crate) async fn spawn(&self, mut command: Command) -> Result<Child> {
@@ -137,88 +116,42 @@ impl Netns {
     }
 
     async fn index(&self, link: &str) -> Result<u32> {
-        let mut links = self
-            .netlink
-            .link()
-            .get()
-            .match_name(link.to_owned())
-            .execute();
-        let found = links
-            .try_next()
-            .await
-            .with_context(|| format!("find link {link}"))?;
-        Ok(found
-            .with_context(|| format!("no link {link}"))?
-            .header
-            .index)
+        let mut links = self.netlink.link().get().match_name(link.to_owned()).execute();
+        let found = links.try_next().await.with_context(|| format!("find link {link}"))?;
+        Ok(found.with_context(|| format!("no link {link}"))?.header.index)
     }
 
     async fn set_up(&self, link: &str) -> Result<()> {
         let index = self.index(link).await?;
         let up = LinkUnspec::new_with_index(index).up().build();
-        self.netlink
-            .link()
-            .change(up)
-            .execute()
-            .await
-            .with_context(|| format!("bring {link} up"))
+        self.netlink.link().change(up).execute().await.with_context(|| format!("bring {link} up"))
     }
 
     /// Connects two namespaces by a pair of Ethernet devices, both up.
     pub(crate) async fn join(&self, link: &str, peer: &Self, peer_link: &str) -> Result<()> {
         let fd: RawFd = peer.file.as_raw_fd();
-        let end = LinkMessageBuilder::<LinkUnspec>::new()
-            .name(peer_link)
-            .setns_by_fd(fd)
-            .build();
-        let pair = LinkVeth::new(link, peer_link)
-            .set_info_data(InfoData::Veth(InfoVeth::Peer(end)))
-            .build();
-        self.netlink
-            .link()
-            .add(pair)
-            .execute()
-            .await
-            .with_context(|| format!("add the pair {link}"))?;
+        let end = LinkMessageBuilder::<LinkUnspec>::new().name(peer_link).setns_by_fd(fd).build();
+        let pair = LinkVeth::new(link, peer_link).set_info_data(InfoData::Veth(InfoVeth::Peer(end))).build();
+        self.netlink.link().add(pair).execute().await.with_context(|| format!("add the pair {link}"))?;
         self.set_up(link).await?;
         peer.set_up(peer_link).await
     }
 
-    pub(crate) async fn add_address(
-        &self,
-        link: &str,
-        address: Ipv4Addr,
-        prefix: u8,
-    ) -> Result<()> {
+    pub(crate) async fn add_address(&self, link: &str, address: Ipv4Addr, prefix: u8) -> Result<()> {
         let index = self.index(link).await?;
-        let add = self
-            .netlink
-            .address()
-            .add(index, IpAddr::V4(address), prefix);
-        add.execute()
-            .await
-            .with_context(|| format!("add {address} to {link}"))
+        let add = self.netlink.address().add(index, IpAddr::V4(address), prefix);
+        add.execute().await.with_context(|| format!("add {address} to {link}"))
     }
 
     /// Makes every address of the range this namespace's own. On the loopback device a prefix
     /// counts as local in full.
     pub(crate) async fn own_range(&self, range: Range) -> Result<()> {
         let [a, b, c, d] = range.first.octets();
-        self.add_address(
-            "lo",
-            Ipv4Addr::new(a, b, c, d.saturating_add(1)),
-            range.prefix,
-        )
-        .await
+        self.add_address("lo", Ipv4Addr::new(a, b, c, d.saturating_add(1)), range.prefix).await
     }
 
     /// Sends a range out of `link`, to `via` if given, else to whoever answers for it there.
-    pub(crate) async fn route(
-        &self,
-        range: Range,
-        link: &str,
-        via: Option<Ipv4Addr>,
-    ) -> Result<()> {
+    pub(crate) async fn route(&self, range: Range, link: &str, via: Option<Ipv4Addr>) -> Result<()> {
         let index = self.index(link).await?;
         let route = RouteMessageBuilder::<Ipv4Addr>::new()
             .destination_prefix(range.first, range.prefix)
@@ -228,22 +161,14 @@ impl Netns {
             None => route.scope(rtnetlink::packet_route::route::RouteScope::Link),
         };
         let add = self.netlink.route().add(route.build());
-        add.execute()
-            .await
-            .with_context(|| format!("route {range} to {link}"))
+        add.execute().await.with_context(|| format!("route {range} to {link}"))
     }
 }
 
 /// Everything.
-pub(crate) const DEFAULT: Range = Range {
-    first: Ipv4Addr::UNSPECIFIED,
-    prefix: 0,
-};
+pub(crate) const DEFAULT: Range = Range { first: Ipv4Addr::UNSPECIFIED, prefix: 0 };
 
 /// One address.
 pub(crate) fn host(address: Ipv4Addr) -> Range {
-    Range {
-        first: address,
-        prefix: 32,
-    }
+    Range { first: address, prefix: 32 }
 }

@@ -67,8 +67,7 @@ impl Context {
     /// An address that no Pod has had, until the range has been used up once.
     fn next_address(&self) -> Ipv4Addr {
         // The upper half of the range belongs to Pods on fake nodes.
-        self.addresses
-            .pod(self.serial.fetch_add(1, Ordering::Relaxed) & 0x7fff)
+        self.addresses.pod(self.serial.fetch_add(1, Ordering::Relaxed) & 0x7fff)
     }
 
     /// The program that stands for an image, whatever its tag, digest or registry.
@@ -79,15 +78,11 @@ impl Context {
             _ => image,
         };
         let known = |name: &String| untagged == name || untagged.ends_with(&format!("/{name}"));
-        self.images
-            .iter()
-            .find_map(|(name, program)| known(name).then_some(program))
+        self.images.iter().find_map(|(name, program)| known(name).then_some(program))
     }
 
     fn processes(&self) -> std::sync::MutexGuard<'_, BTreeMap<(String, String), Process>> {
-        self.processes
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.processes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -128,15 +123,9 @@ impl ProcessNode {
 
     /// Kills the processes of all Pods of a namespace that have these labels, and says how many.
     pub(crate) fn kill(&self, namespace: &str, labels: &BTreeMap<String, String>) -> Result<usize> {
-        let processes = self
-            .processes
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
         let meant = processes.values().filter(|process| {
-            process.namespace == namespace
-                && labels
-                    .iter()
-                    .all(|(key, value)| process.labels.get(key) == Some(value))
+            process.namespace == namespace && labels.iter().all(|(key, value)| process.labels.get(key) == Some(value))
         });
         let mut killed = 0;
         for process in meant {
@@ -183,11 +172,7 @@ async fn run_pods(context: Arc<Context>) -> Result<()> {
     Ok(())
 }
 
-fn update(
-    context: &Arc<Context>,
-    workers: &mut BTreeMap<String, watch::Sender<Option<Arc<Pod>>>>,
-    pod: Pod,
-) {
+fn update(context: &Arc<Context>, workers: &mut BTreeMap<String, watch::Sender<Option<Arc<Pod>>>>, pod: Pod) {
     let (uid, pod) = (pod.uid().unwrap_or_default(), Arc::new(pod));
     if let Some(worker) = workers.get(&uid) {
         worker.send_replace(Some(pod));

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
 };
 
 use super::addresses::Addresses;
@@ -20,9 +20,7 @@ pub(crate) struct Pki {
 
 impl std::fmt::Debug for Pki {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Pki")
-            .field("folder", &self.folder)
-            .finish_non_exhaustive()
+        f.debug_struct("Pki").field("folder", &self.folder).finish_non_exhaustive()
     }
 }
 
@@ -41,17 +39,10 @@ impl Pki {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::new(Vec::new())?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![
-            KeyUsagePurpose::KeyCertSign,
-            KeyUsagePurpose::DigitalSignature,
-        ];
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
         params.distinguished_name = name("the test bed", None);
         let ca_pem = params.self_signed(&key)?.pem();
-        let pki = Self {
-            folder: folder.to_owned(),
-            issuer: Issuer::new(params, key),
-            ca_pem,
-        };
+        let pki = Self { folder: folder.to_owned(), issuer: Issuer::new(params, key), ca_pem };
         pki.write("ca.crt", &pki.ca_pem)?;
 
         let names = [
@@ -61,21 +52,9 @@ impl Pki {
             "kubernetes.default.svc",
             "kubernetes.default.svc.cluster.local",
         ];
-        let own = [
-            IpAddr::from([127, 0, 0, 1]),
-            addresses.node().into(),
-            addresses.api_service().into(),
-        ];
-        let names = names
-            .iter()
-            .map(|name| (*name).to_owned())
-            .chain(own.iter().map(IpAddr::to_string))
-            .collect();
-        let server = pki.sign(
-            name("kube-apiserver", None),
-            names,
-            ExtendedKeyUsagePurpose::ServerAuth,
-        )?;
+        let own = [IpAddr::from([127, 0, 0, 1]), addresses.node().into(), addresses.api_service().into()];
+        let names = names.iter().map(|name| (*name).to_owned()).chain(own.iter().map(IpAddr::to_string)).collect();
+        let server = pki.sign(name("kube-apiserver", None), names, ExtendedKeyUsagePurpose::ServerAuth)?;
         pki.write("server.crt", &server.certificate)?;
         pki.write("server.key", &server.key)?;
 
@@ -105,28 +84,16 @@ impl Pki {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![usage];
         let certificate = params.signed_by(&key, &self.issuer)?.pem();
-        Ok(Identity {
-            certificate,
-            key: key.serialize_pem(),
-        })
+        Ok(Identity { certificate, key: key.serialize_pem() })
     }
 
     /// A client certificate: a user, in a group if given.
     pub(crate) fn client(&self, user: &str, group: Option<&str>) -> Result<Identity> {
-        self.sign(
-            name(user, group),
-            Vec::new(),
-            ExtendedKeyUsagePurpose::ClientAuth,
-        )
+        self.sign(name(user, group), Vec::new(), ExtendedKeyUsagePurpose::ClientAuth)
     }
 
     /// Writes a kubeconfig for a client inside the namespaces, with an identity made for it.
-    pub(crate) fn kubeconfig(
-        &self,
-        addresses: Addresses,
-        user: &str,
-        group: Option<&str>,
-    ) -> Result<PathBuf> {
+    pub(crate) fn kubeconfig(&self, addresses: Addresses, user: &str, group: Option<&str>) -> Result<PathBuf> {
         let identity = self.client(user, group)?;
         let file = user.rsplit(':').next().unwrap_or(user);
         for (kind, text) in [("crt", &identity.certificate), ("key", &identity.key)] {
@@ -164,10 +131,6 @@ fn name(common: &str, organization: Option<&str>) -> DistinguishedName {
 /// A client for a kubeconfig of ours.
 pub(crate) async fn client(kubeconfig: &Path) -> Result<kube::Client> {
     let kubeconfig = kube::config::Kubeconfig::read_from(kubeconfig)?;
-    let config = kube::Config::from_custom_kubeconfig(
-        kubeconfig,
-        &kube::config::KubeConfigOptions::default(),
-    )
-    .await?;
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default()).await?;
     Ok(kube::Client::try_from(config)?)
 }

@@ -58,10 +58,8 @@ impl Recipe {
             .stdout(log.try_clone()?)
             .stderr(log)
             .process_group(0);
-        let mut child = netns
-            .spawn(command)
-            .await
-            .with_context(|| format!("start {}", self.program.display()))?;
+        let mut child =
+            netns.spawn(command).await.with_context(|| format!("start {}", self.program.display()))?;
         let id = child.id().context("it ended at once")?;
         let (ended, exit) = watch::channel(None);
         tokio::spawn(async move {
@@ -69,12 +67,7 @@ impl Recipe {
             let status = child.wait().await.unwrap_or_default();
             ended.send_replace(Some(status));
         });
-        Ok(Running {
-            name: self.name.clone(),
-            log: self.log.clone(),
-            pid: Pid::from_raw(i32::try_from(id)?),
-            exit,
-        })
+        Ok(Running { name: self.name.clone(), log: self.log.clone(), pid: Pid::from_raw(i32::try_from(id)?), exit })
     }
 }
 
@@ -123,11 +116,7 @@ impl Running {
 
     /// Waits for `ready`, and fails with the end of the log when the program ends first or
     /// `deadline` passes.
-    pub(crate) async fn until<T>(
-        &self,
-        ready: impl Future<Output = T>,
-        deadline: Duration,
-    ) -> Result<T> {
+    pub(crate) async fn until<T>(&self, ready: impl Future<Output = T>, deadline: Duration) -> Result<T> {
         tokio::select! {
             value = ready => Ok(value),
             status = self.ended() => bail!("{} ended ({status}): {}", self.name, self.log_end()),
@@ -142,9 +131,7 @@ impl Running {
         let text = std::fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let lines: Vec<&str> = text.lines().collect();
-        let last = lines
-            .get(lines.len().saturating_sub(5)..)
-            .unwrap_or_default();
+        let last = lines.get(lines.len().saturating_sub(5)..).unwrap_or_default();
         format!("{} … {}", self.log.display(), last.join("\n"))
     }
 }

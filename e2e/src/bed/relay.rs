@@ -9,10 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::net::Netns;
 
 /// Carries bytes both ways until both ends have finished.
-pub(crate) async fn carry(
-    mut near: impl AsyncRead + AsyncWrite + Unpin,
-    mut far: impl AsyncRead + AsyncWrite + Unpin,
-) {
+pub(crate) async fn carry(mut near: impl AsyncRead + AsyncWrite + Unpin, mut far: impl AsyncRead + AsyncWrite + Unpin) {
     // A broken connection is the peers' affair: both notice.
     drop(copy_bidirectional(&mut near, &mut far).await);
 }

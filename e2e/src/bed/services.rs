@@ -41,26 +41,16 @@ struct Listeners {
 pub(crate) async fn serve(client: Client, addresses: Addresses, netns: Arc<Netns>) -> Result<()> {
     let (services, services_writer) = store::<Service>();
     let (slices, slices_writer) = store::<EndpointSlice>();
-    let services_watch = watcher(
-        Api::<Service>::all(client.clone()),
-        watcher::Config::default(),
-    )
-    .default_backoff()
-    .reflect(services_writer)
-    .map(|event| log_error("services", event.err()));
-    let slices_watch = watcher(
-        Api::<EndpointSlice>::all(client.clone()),
-        watcher::Config::default(),
-    )
-    .default_backoff()
-    .reflect(slices_writer)
-    .map(|event| log_error("endpointslices", event.err()));
+    let services_watch = watcher(Api::<Service>::all(client.clone()), watcher::Config::default())
+        .default_backoff()
+        .reflect(services_writer)
+        .map(|event| log_error("services", event.err()));
+    let slices_watch = watcher(Api::<EndpointSlice>::all(client.clone()), watcher::Config::default())
+        .default_backoff()
+        .reflect(slices_writer)
+        .map(|event| log_error("endpointslices", event.err()));
     let mut changes = std::pin::pin!(futures::stream::select(services_watch, slices_watch));
-    let mut listeners = Listeners {
-        netns,
-        table: Arc::default(),
-        tasks: BTreeMap::new(),
-    };
+    let mut listeners = Listeners { netns, table: Arc::default(), tasks: BTreeMap::new() };
     while changes.next().await.is_some() {
         give_addresses(&client, addresses, &services).await;
         let slices: Vec<_> = slices.state();
@@ -86,10 +76,7 @@ impl Listeners {
             stays
         });
         let wanted: Vec<SocketAddr> = table.keys().copied().collect();
-        *self
-            .table
-            .write()
-            .unwrap_or_else(std::sync::PoisonError::into_inner) = table;
+        *self.table.write().unwrap_or_else(std::sync::PoisonError::into_inner) = table;
         for address in wanted {
             if self.tasks.contains_key(&address) {
                 continue;
@@ -101,9 +88,7 @@ impl Listeners {
                     let task = tokio::spawn(relay::serve(listener, Arc::clone(&self.netns), pick));
                     self.tasks.insert(address, task.abort_handle());
                 }
-                Err(error) => {
-                    tracing::warn!(%address, error = format!("{error:#}"), "a Service's address")
-                }
+                Err(error) => tracing::warn!(%address, error = format!("{error:#}"), "a Service's address"),
             }
         }
     }
@@ -111,9 +96,7 @@ impl Listeners {
 
 /// One endpoint after the other.
 fn pick(table: &RwLock<Table>, address: SocketAddr, turn: &AtomicUsize) -> Option<SocketAddr> {
-    let table = table
-        .read()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let table = table.read().unwrap_or_else(std::sync::PoisonError::into_inner);
     let endpoints = table.get(&address)?;
     let turn = turn.fetch_add(1, Ordering::Relaxed);
     endpoints.get(turn.checked_rem(endpoints.len())?).copied()
@@ -124,10 +107,7 @@ fn table(node: Ipv4Addr, services: &[Arc<Service>], slices: &[Arc<EndpointSlice>
     let mut table = Table::new();
     for service in services {
         let Some(spec) = &service.spec else { continue };
-        let cluster_ip = spec
-            .cluster_ip
-            .as_deref()
-            .and_then(|ip| ip.parse::<Ipv4Addr>().ok());
+        let cluster_ip = spec.cluster_ip.as_deref().and_then(|ip| ip.parse::<Ipv4Addr>().ok());
         let balanced = balancer_addresses(service);
         for port in spec.ports.iter().flatten() {
             if port.protocol.as_deref().unwrap_or("TCP") != "TCP" {
@@ -137,10 +117,7 @@ fn table(node: Ipv4Addr, services: &[Arc<Service>], slices: &[Arc<EndpointSlice>
             if endpoints.is_empty() {
                 continue;
             }
-            let by_address = cluster_ip
-                .iter()
-                .chain(&balanced)
-                .map(|ip| (*ip, port.port));
+            let by_address = cluster_ip.iter().chain(&balanced).map(|ip| (*ip, port.port));
             for (ip, port) in by_address.chain(port.node_port.map(|port| (node, port))) {
                 if let Ok(port) = u16::try_from(port) {
                     table.insert((IpAddr::V4(ip), port).into(), endpoints.clone());
@@ -153,8 +130,7 @@ fn table(node: Ipv4Addr, services: &[Arc<Service>], slices: &[Arc<EndpointSlice>
 
 fn is_balanced(service: &Service) -> bool {
     service.spec.as_ref().is_some_and(|spec| {
-        spec.type_.as_deref() == Some("LoadBalancer")
-            && spec.load_balancer_class.as_deref() != Some(GATEWAY_CLASS)
+        spec.type_.as_deref() == Some("LoadBalancer") && spec.load_balancer_class.as_deref() != Some(GATEWAY_CLASS)
     })
 }
 
@@ -162,15 +138,8 @@ fn balancer_addresses(service: &Service) -> Vec<Ipv4Addr> {
     if !is_balanced(service) {
         return Vec::new();
     }
-    let ingress = service
-        .status
-        .as_ref()
-        .and_then(|status| status.load_balancer.as_ref()?.ingress.as_ref());
-    ingress
-        .into_iter()
-        .flatten()
-        .filter_map(|ingress| ingress.ip.as_deref()?.parse().ok())
-        .collect()
+    let ingress = service.status.as_ref().and_then(|status| status.load_balancer.as_ref()?.ingress.as_ref());
+    ingress.into_iter().flatten().filter_map(|ingress| ingress.ip.as_deref()?.parse().ok()).collect()
 }
 
 /// The ready endpoints of one port of a Service.
@@ -186,15 +155,9 @@ fn endpoints(service: &Service, port: &str, slices: &[Arc<EndpointSlice>]) -> Ve
         let ports = ports.filter(|candidate| candidate.name.as_deref().unwrap_or_default() == port);
         for number in ports.filter_map(|port| u16::try_from(port.port?).ok()) {
             let ready = slice.endpoints.iter().filter(|endpoint| {
-                endpoint
-                    .conditions
-                    .as_ref()
-                    .and_then(|conditions| conditions.ready)
-                    .unwrap_or(true)
+                endpoint.conditions.as_ref().and_then(|conditions| conditions.ready).unwrap_or(true)
             });
-            let ips = ready
-                .flat_map(|endpoint| &endpoint.addresses)
-                .filter_map(|ip| ip.parse::<IpAddr>().ok());
+            let ips = ready.flat_map(|endpoint| &endpoint.addresses).filter_map(|ip| ip.parse::<IpAddr>().ok());
             found.extend(ips.map(|ip| SocketAddr::new(ip, number)));
         }
     }
@@ -204,31 +167,20 @@ fn endpoints(service: &Service, port: &str, slices: &[Arc<EndpointSlice>]) -> Ve
 /// Gives each load balancer that has no address the first that is free.
 async fn give_addresses(client: &Client, addresses: Addresses, services: &Store<Service>) {
     let services = services.state();
-    let mut taken: BTreeSet<Ipv4Addr> = services
-        .iter()
-        .flat_map(|service| balancer_addresses(service))
-        .collect();
+    let mut taken: BTreeSet<Ipv4Addr> = services.iter().flat_map(|service| balancer_addresses(service)).collect();
     for service in services.iter().filter(|service| is_balanced(service)) {
         if !balancer_addresses(service).is_empty() {
             continue;
         }
-        let Some(address) = addresses
-            .load_balancer_addresses()
-            .find(|address| taken.insert(*address))
-        else {
+        let Some(address) = addresses.load_balancer_addresses().find(|address| taken.insert(*address)) else {
             tracing::warn!("no address is left for load balancers");
             return;
         };
-        let api =
-            Api::<Service>::namespaced(client.clone(), &service.namespace().unwrap_or_default());
-        let status =
-            json!({"status": {"loadBalancer": {"ingress": [{"ip": address.to_string()}]}}});
+        let api = Api::<Service>::namespaced(client.clone(), &service.namespace().unwrap_or_default());
+        let status = json!({"status": {"loadBalancer": {"ingress": [{"ip": address.to_string()}]}}});
         let (name, params) = (service.name_any(), PatchParams::default());
         // A Service that is gone or changed comes round again with its next event.
-        if let Err(error) = api
-            .patch_status(&name, &params, &Patch::Merge(status))
-            .await
-        {
+        if let Err(error) = api.patch_status(&name, &params, &Patch::Merge(status)).await {
             tracing::warn!(%error, service = service.name_any(), "give an address");
         }
     }

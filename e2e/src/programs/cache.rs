@@ -10,31 +10,20 @@ use anyhow::{Context, Result};
 use aws_lc_rs::digest::{SHA256, digest};
 
 fn folder() -> Result<PathBuf> {
-    let set = |name: &str| {
-        std::env::var_os(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let folder = set("INFERFLEET_CACHE")
         .or_else(|| set("XDG_CACHE_HOME").map(|cache| cache.join("inferfleet")))
         .or_else(|| set("HOME").map(|home| home.join(".cache/inferfleet")))
         .context("none of INFERFLEET_CACHE, XDG_CACHE_HOME and HOME is set, so there is no place for a cache")?;
-    std::fs::create_dir_all(&folder)
-        .with_context(|| format!("make the cache {}", folder.display()))?;
+    std::fs::create_dir_all(&folder).with_context(|| format!("make the cache {}", folder.display()))?;
     Ok(folder)
 }
 
 /// A short name for exactly these contents.
 pub(super) fn key(parts: &[&[u8]]) -> String {
-    let lengths = parts
-        .iter()
-        .flat_map(|part| [part.len().to_le_bytes().to_vec(), part.to_vec()]);
+    let lengths = parts.iter().flat_map(|part| [part.len().to_le_bytes().to_vec(), part.to_vec()]);
     let hash = digest(&SHA256, &lengths.collect::<Vec<_>>().concat());
-    hash.as_ref()
-        .iter()
-        .take(8)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    hash.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Any entry whose name starts like this, made by whatever tool.

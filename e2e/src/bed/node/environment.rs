@@ -21,97 +21,50 @@ type Keys = BTreeMap<String, Vec<u8>>;
 
 impl References {
     /// Reads what the container's environment refers to.
-    pub(super) async fn fetch(
-        client: &Client,
-        namespace: &str,
-        container: &Container,
-    ) -> Result<Self> {
+    pub(super) async fn fetch(client: &Client, namespace: &str, container: &Container) -> Result<Self> {
         let mut references = Self::default();
-        for source in container
-            .env
-            .iter()
-            .flatten()
-            .filter_map(|env| env.value_from.as_ref())
-        {
+        for source in container.env.iter().flatten().filter_map(|env| env.value_from.as_ref()) {
             if let Some(key) = &source.secret_key_ref {
-                references
-                    .fetch_secret(client, namespace, &key.name)
-                    .await?;
+                references.fetch_secret(client, namespace, &key.name).await?;
             }
             if let Some(key) = &source.config_map_key_ref {
-                references
-                    .fetch_config_map(client, namespace, &key.name)
-                    .await?;
+                references.fetch_config_map(client, namespace, &key.name).await?;
             }
         }
         for source in container.env_from.iter().flatten() {
             if let Some(secret) = &source.secret_ref {
-                references
-                    .fetch_secret(client, namespace, &secret.name)
-                    .await?;
+                references.fetch_secret(client, namespace, &secret.name).await?;
             }
             if let Some(config_map) = &source.config_map_ref {
-                references
-                    .fetch_config_map(client, namespace, &config_map.name)
-                    .await?;
+                references.fetch_config_map(client, namespace, &config_map.name).await?;
             }
         }
         Ok(references)
     }
 
     async fn fetch_secret(&mut self, client: &Client, namespace: &str, name: &str) -> Result<()> {
-        self.secrets
-            .insert(name.to_owned(), secret(client, namespace, name).await?);
+        self.secrets.insert(name.to_owned(), secret(client, namespace, name).await?);
         Ok(())
     }
 
-    async fn fetch_config_map(
-        &mut self,
-        client: &Client,
-        namespace: &str,
-        name: &str,
-    ) -> Result<()> {
-        self.config_maps
-            .insert(name.to_owned(), config_map(client, namespace, name).await?);
+    async fn fetch_config_map(&mut self, client: &Client, namespace: &str, name: &str) -> Result<()> {
+        self.config_maps.insert(name.to_owned(), config_map(client, namespace, name).await?);
         Ok(())
     }
 }
 
 /// A Secret's keys, if it exists.
 pub(super) async fn secret(client: &Client, namespace: &str, name: &str) -> Result<Option<Keys>> {
-    let secret = Api::<Secret>::namespaced(client.clone(), namespace)
-        .get_opt(name)
-        .await?;
-    Ok(secret.map(|secret| {
-        secret
-            .data
-            .unwrap_or_default()
-            .into_iter()
-            .map(|(key, value)| (key, value.0))
-            .collect()
-    }))
+    let secret = Api::<Secret>::namespaced(client.clone(), namespace).get_opt(name).await?;
+    Ok(secret.map(|secret| secret.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0)).collect()))
 }
 
 /// A `ConfigMap`'s keys, if it exists.
-pub(super) async fn config_map(
-    client: &Client,
-    namespace: &str,
-    name: &str,
-) -> Result<Option<Keys>> {
-    let map = Api::<ConfigMap>::namespaced(client.clone(), namespace)
-        .get_opt(name)
-        .await?;
+pub(super) async fn config_map(client: &Client, namespace: &str, name: &str) -> Result<Option<Keys>> {
+    let map = Api::<ConfigMap>::namespaced(client.clone(), namespace).get_opt(name).await?;
     Ok(map.map(|map| {
-        let text = map
-            .data
-            .unwrap_or_default()
-            .into_iter()
-            .map(|(key, value)| (key, value.into_bytes()));
-        let binary = map
-            .binary_data
-            .unwrap_or_default()
-            .into_iter()
-            .map(|(key, value)| (key, value.0));
+        let text = map.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.into_bytes()));
+        let binary = map.binary_data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0));
         text.chain(binary).collect()
     }))
 }
@@ -132,13 +85,7 @@ pub(super) fn environment(
 ) -> Result<Vec<(String, String)>> {
     let api = place.addresses.api_service().to_string();
     let mut env: Vec<(String, String)> = vec![
-        (
-            "PATH".into(),
-            format!(
-                "{}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-                super::sandbox::PROGRAM
-            ),
-        ),
+        ("PATH".into(), format!("{}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", super::sandbox::PROGRAM)),
         ("HOSTNAME".into(), pod.name_any()),
         ("HOME".into(), "/root".into()),
         ("KUBERNETES_SERVICE_HOST".into(), api.clone()),
@@ -149,23 +96,13 @@ pub(super) fn environment(
     for source in container.env_from.iter().flatten() {
         let prefix = source.prefix.as_deref().unwrap_or_default();
         let (keys, optional, what) = match (&source.secret_ref, &source.config_map_ref) {
-            (Some(secret), _) => (
-                references.secrets.get(&secret.name),
-                secret.optional,
-                &secret.name,
-            ),
-            (None, Some(map)) => (
-                references.config_maps.get(&map.name),
-                map.optional,
-                &map.name,
-            ),
+            (Some(secret), _) => (references.secrets.get(&secret.name), secret.optional, &secret.name),
+            (None, Some(map)) => (references.config_maps.get(&map.name), map.optional, &map.name),
             (None, None) => continue,
         };
         match keys.and_then(Option::as_ref) {
             Some(keys) => {
-                let text = keys
-                    .iter()
-                    .map(|(key, value)| (key, String::from_utf8_lossy(value).into_owned()));
+                let text = keys.iter().map(|(key, value)| (key, String::from_utf8_lossy(value).into_owned()));
                 env.extend(text.map(|(key, value)| (format!("{prefix}{key}"), value)));
             }
             None if optional == Some(true) => {}
@@ -202,26 +139,14 @@ fn from_source(
             "limits" => resources.and_then(|resources| resources.limits.as_ref()),
             _ => resources.and_then(|resources| resources.requests.as_ref()),
         };
-        return Ok(amounts
-            .and_then(|amounts| amounts.get(name))
-            .map(|amount| amount.0.clone()));
+        return Ok(amounts.and_then(|amounts| amounts.get(name)).map(|amount| amount.0.clone()));
     }
-    let (objects, name, key, optional) = match (&source.secret_key_ref, &source.config_map_key_ref)
-    {
-        (Some(secret), _) => (
-            &references.secrets,
-            &secret.name,
-            &secret.key,
-            secret.optional,
-        ),
+    let (objects, name, key, optional) = match (&source.secret_key_ref, &source.config_map_key_ref) {
+        (Some(secret), _) => (&references.secrets, &secret.name, &secret.key, secret.optional),
         (None, Some(map)) => (&references.config_maps, &map.name, &map.key, map.optional),
         (None, None) => bail!("a valueFrom that this node doesn't know"),
     };
-    match objects
-        .get(name)
-        .and_then(Option::as_ref)
-        .and_then(|keys| keys.get(key))
-    {
+    match objects.get(name).and_then(Option::as_ref).and_then(|keys| keys.get(key)) {
         Some(value) => Ok(Some(String::from_utf8_lossy(value).into_owned())),
         None if optional == Some(true) => Ok(None),
         None => bail!("key {key:?} of {name:?} not found"),
@@ -231,22 +156,12 @@ fn from_source(
 /// A field of the Pod by its downward API path. Without a place, as for volumes, only metadata.
 pub(super) fn pod_field(pod: &Pod, place: Option<&Place>, path: &str) -> Result<String> {
     let keyed = |values: &BTreeMap<String, String>, key: &str| {
-        values
-            .get(key.trim_matches(['\'', '"']))
-            .cloned()
-            .unwrap_or_default()
+        values.get(key.trim_matches(['\'', '"'])).cloned().unwrap_or_default()
     };
     let all = |values: &BTreeMap<String, String>| {
-        values
-            .iter()
-            .map(|(key, value)| format!("{key}={value:?}"))
-            .collect::<Vec<_>>()
-            .join("\n")
+        values.iter().map(|(key, value)| format!("{key}={value:?}")).collect::<Vec<_>>().join("\n")
     };
-    let between = |start: &str| {
-        path.strip_prefix(start)
-            .and_then(|rest| rest.strip_suffix(']'))
-    };
+    let between = |start: &str| path.strip_prefix(start).and_then(|rest| rest.strip_suffix(']'));
     if let Some(key) = between("metadata.labels[") {
         return Ok(keyed(pod.labels(), key));
     }
@@ -261,15 +176,9 @@ pub(super) fn pod_field(pod: &Pod, place: Option<&Place>, path: &str) -> Result<
         "metadata.labels" => all(pod.labels()),
         "metadata.annotations" => all(pod.annotations()),
         "spec.nodeName" => super::NODE.to_owned(),
-        "spec.serviceAccountName" => spec
-            .and_then(|spec| spec.service_account_name.clone())
-            .unwrap_or_default(),
+        "spec.serviceAccountName" => spec.and_then(|spec| spec.service_account_name.clone()).unwrap_or_default(),
         "status.podIP" | "status.podIPs" => place.context("no address here")?.address.clone(),
-        "status.hostIP" | "status.hostIPs" => place
-            .context("no address here")?
-            .addresses
-            .node()
-            .to_string(),
+        "status.hostIP" | "status.hostIPs" => place.context("no address here")?.addresses.node().to_string(),
         _ => bail!("a field that this node doesn't know: {path}"),
     })
 }
@@ -285,9 +194,7 @@ pub(super) fn expand(text: &str, env: &[(String, String)]) -> String {
             rest = after;
             continue;
         }
-        let name = after
-            .strip_prefix('(')
-            .and_then(|after| after.split_once(')'));
+        let name = after.strip_prefix('(').and_then(|after| after.split_once(')'));
         let value = name.and_then(|(name, _)| env.iter().rev().find(|(key, _)| key == name));
         match (name, value) {
             (Some((_, after)), Some((_, value))) => {
@@ -309,10 +216,7 @@ mod tests {
     use super::*;
 
     fn expanded(text: &str) -> String {
-        expand(
-            text,
-            &[("A".into(), "1".into()), ("B".into(), "$(A)".into())],
-        )
+        expand(text, &[("A".into(), "1".into()), ("B".into(), "$(A)".into())])
     }
 
     #[test]
@@ -331,10 +235,7 @@ mod tests {
             "metadata": {"name": "p", "namespace": "n", "labels": {"app.kubernetes.io/name": "hub"}},
         }))
         .unwrap();
-        assert_eq!(
-            pod_field(&pod, None, "metadata.labels['app.kubernetes.io/name']").unwrap(),
-            "hub"
-        );
+        assert_eq!(pod_field(&pod, None, "metadata.labels['app.kubernetes.io/name']").unwrap(), "hub");
         assert_eq!(pod_field(&pod, None, "metadata.namespace").unwrap(), "n");
         assert!(pod_field(&pod, None, "status.phase").is_err());
     }

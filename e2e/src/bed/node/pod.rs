@@ -48,15 +48,8 @@ pub(super) async fn run(context: Arc<Context>, pod: Arc<Pod>, newest: Newest) {
         started: clock::time(),
         terminating: false,
     };
-    let spec = pod.spec.iter().flat_map(|spec| {
-        spec.init_containers
-            .iter()
-            .flatten()
-            .chain(&spec.containers)
-    });
-    let views = spec
-        .map(|container| (container.name.clone(), first_view(&context, container)))
-        .collect();
+    let spec = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
+    let views = spec.map(|container| (container.name.clone(), first_view(&context, container))).collect();
     let folder = context.pods.join(pod.uid().unwrap_or_default());
     let worker = Worker {
         context,
@@ -80,19 +73,13 @@ fn first_view(context: &Context, container: &Container) -> View {
         return View::waiting("ContainerCreating", "");
     }
     let known: Vec<_> = context.images.keys().map(String::as_str).collect();
-    let message = format!(
-        "the process node has no program for {image:?}; it has: {}",
-        known.join(", ")
-    );
+    let message = format!("the process node has no program for {image:?}; it has: {}", known.join(", "));
     View::waiting("ErrImagePull", &message)
 }
 
 impl Worker {
     fn api(&self) -> Api<Pod> {
-        Api::namespaced(
-            self.context.client.clone(),
-            &self.pod.namespace().unwrap_or_default(),
-        )
+        Api::namespaced(self.context.client.clone(), &self.pod.namespace().unwrap_or_default())
     }
 
     fn stopped(&self) -> Stop {
@@ -104,38 +91,24 @@ impl Worker {
     async fn wait_for_deletion(&self) {
         let mut newest = self.newest.clone();
         let deleted = |pod: &Option<Arc<Pod>>| {
-            pod.as_ref()
-                .is_none_or(|pod| pod.metadata.deletion_timestamp.is_some())
+            pod.as_ref().is_none_or(|pod| pod.metadata.deletion_timestamp.is_some())
         };
         let grace = match newest.wait_for(deleted).await.as_deref() {
             Ok(Some(pod)) => pod.metadata.deletion_grace_period_seconds.unwrap_or(30),
             Ok(None) | Err(_) => 0,
         };
-        self.shown
-            .send_modify(|shown| shown.facts.terminating = true);
-        self.stop.send_replace(Some(Duration::from_secs(
-            u64::try_from(grace).unwrap_or_default(),
-        )));
+        self.shown.send_modify(|shown| shown.facts.terminating = true);
+        self.stop.send_replace(Some(Duration::from_secs(u64::try_from(grace).unwrap_or_default())));
     }
 
     /// Everything up to the end of the last container.
     async fn live(&self) {
-        let images = self.pod.spec.iter().flat_map(|spec| {
-            spec.init_containers
-                .iter()
-                .flatten()
-                .chain(&spec.containers)
-        });
+        let images = self.pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
         let known = images.map(|container| container.image.as_deref().unwrap_or_default());
-        if known
-            .into_iter()
-            .any(|image| self.context.program(image).is_none())
-        {
+        if known.into_iter().any(|image| self.context.program(image).is_none()) {
             return;
         }
-        let Some((netns, place)) = self.until_it_works(|| self.network()).await else {
-            return;
-        };
+        let Some((netns, place)) = self.until_it_works(|| self.network()).await else { return };
         let mut volumes = Volumes::new(self.context.client.clone(), self.folder().join("volumes"));
         loop {
             match volumes.write(&self.pod).await {
@@ -147,10 +120,7 @@ impl Worker {
             }
         }
         let spec = self.pod.spec.clone().unwrap_or_default();
-        let policy = spec
-            .restart_policy
-            .clone()
-            .unwrap_or_else(|| "Always".to_owned());
+        let policy = spec.restart_policy.clone().unwrap_or_else(|| "Always".to_owned());
         let runner = |container: Container, restart: &str| Runner {
             context: Arc::clone(&self.context),
             netns: Arc::clone(&netns),
@@ -164,21 +134,13 @@ impl Worker {
             restart: restart.to_owned(),
         };
         // An init container that fails is tried again, unless the Pod is never to be restarted.
-        let restart = if policy == "Never" {
-            "Never"
-        } else {
-            "OnFailure"
-        };
+        let restart = if policy == "Never" { "Never" } else { "OnFailure" };
         for container in spec.init_containers.into_iter().flatten() {
             if !runner(container, restart).run().await {
                 return;
             }
         }
-        let containers = join_all(
-            spec.containers
-                .into_iter()
-                .map(|container| runner(container, &policy).run()),
-        );
+        let containers = join_all(spec.containers.into_iter().map(|container| runner(container, &policy).run()));
         tokio::select! {
             _ = containers => {}
             () = self.refresh(&mut volumes) => {}
@@ -189,10 +151,7 @@ impl Worker {
         self.context.pods.join(self.pod.uid().unwrap_or_default())
     }
 
-    async fn until_it_works<T, F: Future<Output = Result<T>>>(
-        &self,
-        attempt: impl Fn() -> F,
-    ) -> Option<T> {
+    async fn until_it_works<T, F: Future<Output = Result<T>>>(&self, attempt: impl Fn() -> F) -> Option<T> {
         loop {
             match attempt().await {
                 Ok(value) => return Some(value),
@@ -209,10 +168,7 @@ impl Worker {
         let view = View::waiting("ContainerCreating", &format!("{error:#}"));
         self.shown.send_if_modified(|shown| {
             let differs = shown.views.values().any(|shown| *shown != view);
-            shown
-                .views
-                .values_mut()
-                .for_each(|shown| *shown = view.clone());
+            shown.views.values_mut().for_each(|shown| *shown = view.clone());
             differs
         });
     }
@@ -224,21 +180,13 @@ impl Worker {
         let [_, _, high, low] = address.octets();
         let (cluster, link) = (&self.context.netns, format!("pod-{high}-{low}"));
         let netns = Netns::create().await?;
-        cluster
-            .join(&link, &netns, "eth0")
-            .await
-            .context("connect the Pod")?;
+        cluster.join(&link, &netns, "eth0").await.context("connect the Pod")?;
         netns.add_address("eth0", address, 32).await?;
-        netns
-            .route(host(addresses.pod_router()), "eth0", None)
-            .await?;
-        netns
-            .route(DEFAULT, "eth0", Some(addresses.pod_router()))
-            .await?;
+        netns.route(host(addresses.pod_router()), "eth0", None).await?;
+        netns.route(DEFAULT, "eth0", Some(addresses.pod_router())).await?;
         cluster.route(host(address), &link, None).await?;
         let address = address.to_string();
-        self.shown
-            .send_modify(|shown| shown.facts.address = Some(address.clone()));
+        self.shown.send_modify(|shown| shown.facts.address = Some(address.clone()));
         Ok((Arc::new(netns), Place { address, addresses }))
     }
 
@@ -263,9 +211,7 @@ impl Worker {
         loop {
             let shown = changes.borrow_and_update().clone();
             let newest = self.newest.borrow().clone();
-            let Some(newest) = newest else {
-                std::future::pending().await
-            };
+            let Some(newest) = newest else { std::future::pending().await };
             let wanted = status(&newest, &shown.views, &shown.facts, &clock::time());
             if written.as_ref() != Some(&wanted) {
                 match self.patch(&wanted).await {
@@ -287,9 +233,7 @@ impl Worker {
         // The UID makes sure that a namesake is left alone.
         let patch = json!({"metadata": {"uid": self.pod.uid()}, "status": status});
         let patch = Patch::Strategic(patch);
-        self.api()
-            .patch_status(&self.pod.name_any(), &PatchParams::default(), &patch)
-            .await?;
+        self.api().patch_status(&self.pod.name_any(), &PatchParams::default(), &patch).await?;
         Ok(())
     }
 
@@ -302,10 +246,7 @@ impl Worker {
         let last = status(&self.pod, &shown.views, &shown.facts, &clock::time());
         let params = DeleteParams {
             grace_period_seconds: Some(0),
-            preconditions: Some(Preconditions {
-                uid: self.pod.uid(),
-                resource_version: None,
-            }),
+            preconditions: Some(Preconditions { uid: self.pod.uid(), resource_version: None }),
             ..DeleteParams::default()
         };
         // The status is a courtesy; the deletion is tried until the Pod is gone.
@@ -323,7 +264,5 @@ impl Worker {
 }
 
 async fn stops_within(stop: &mut Stop, time: Duration) -> bool {
-    tokio::time::timeout(time, stop.wait_for(Option::is_some))
-        .await
-        .is_ok()
+    tokio::time::timeout(time, stop.wait_for(Option::is_some)).await.is_ok()
 }

@@ -33,14 +33,9 @@ enum What {
 impl Check {
     pub(super) fn new(probe: &Probe, container: &Container, address: IpAddr) -> Result<Self> {
         let (what, port, host) = if let Some(get) = &probe.http_get {
-            ensure!(
-                get.scheme.as_deref().unwrap_or("HTTP") == "HTTP",
-                "HTTPS probes are not for the process node"
-            );
+            ensure!(get.scheme.as_deref().unwrap_or("HTTP") == "HTTP", "HTTPS probes are not for the process node");
             let headers = get.http_headers.iter().flatten();
-            let headers = headers
-                .map(|header| format!("{}: {}\r\n", header.name, header.value))
-                .collect();
+            let headers = headers.map(|header| format!("{}: {}\r\n", header.name, header.value)).collect();
             let path = get.path.clone().unwrap_or_else(|| "/".to_owned());
             (What::Http { path, headers }, &get.port, &get.host)
         } else if let Some(tcp) = &probe.tcp_socket {
@@ -48,17 +43,9 @@ impl Check {
         } else {
             bail!("the process node has httpGet and tcpSocket probes only");
         };
-        let address = host
-            .as_ref()
-            .map(|host| host.parse())
-            .transpose()?
-            .unwrap_or(address);
+        let address = host.as_ref().map(|host| host.parse()).transpose()?.unwrap_or(address);
         let seconds = |value: Option<i32>, default: u64| {
-            Duration::from_secs(
-                value
-                    .and_then(|value| u64::try_from(value).ok())
-                    .unwrap_or(default),
-            )
+            Duration::from_secs(value.and_then(|value| u64::try_from(value).ok()).unwrap_or(default))
         };
         Ok(Self {
             what,
@@ -76,14 +63,10 @@ impl Check {
             let mut stream = netns.connect(self.address).await?;
             match &self.what {
                 What::Tcp => Ok(()),
-                What::Http { path, headers } => {
-                    http(&mut stream, self.address, path, headers).await
-                }
+                What::Http { path, headers } => http(&mut stream, self.address, path, headers).await,
             }
         };
-        tokio::time::timeout(self.timeout, look)
-            .await
-            .context("timed out")?
+        tokio::time::timeout(self.timeout, look).await.context("timed out")?
     }
 
     /// Probes until `verdict` breaks. It hears `Ok` while there are enough successes in a row, and why
@@ -100,11 +83,7 @@ impl Check {
         loop {
             turns.tick().await;
             let result = self.once(netns).await.map_err(|error| format!("{error:#}"));
-            (good, bad) = if result.is_ok() {
-                (good + 1, 0)
-            } else {
-                (0, bad + 1)
-            };
+            (good, bad) = if result.is_ok() { (good + 1, 0) } else { (0, bad + 1) };
             if (good >= self.successes || bad >= self.failures)
                 && let ControlFlow::Break(value) = verdict(result)
             {
@@ -120,20 +99,13 @@ fn port_number(port: &IntOrString, container: &Container) -> Result<u16> {
         IntOrString::String(name) => {
             let mut ports = container.ports.iter().flatten();
             let found = ports.find(|port| port.name.as_ref() == Some(name));
-            found
-                .with_context(|| format!("no port {name:?}"))?
-                .container_port
+            found.with_context(|| format!("no port {name:?}"))?.container_port
         }
     };
     Ok(u16::try_from(number)?)
 }
 
-async fn http(
-    stream: &mut TcpStream,
-    address: SocketAddr,
-    path: &str,
-    headers: &str,
-) -> Result<()> {
+async fn http(stream: &mut TcpStream, address: SocketAddr, path: &str, headers: &str) -> Result<()> {
     let request = format!(
         "GET {path} HTTP/1.1\r\nHost: {address}\r\nUser-Agent: kube-probe/bed\r\nAccept: */*\r\n{headers}Connection: close\r\n\r\n"
     );
@@ -141,14 +113,8 @@ async fn http(
     let mut head = Vec::new();
     stream.take(1024).read_to_end(&mut head).await?;
     let head = String::from_utf8_lossy(&head);
-    let status = head
-        .split_whitespace()
-        .nth(1)
-        .and_then(|status| status.parse::<u16>().ok());
+    let status = head.split_whitespace().nth(1).and_then(|status| status.parse::<u16>().ok());
     let status = status.context("no HTTP answer")?;
-    ensure!(
-        (200..400).contains(&status),
-        "HTTP probe failed with statuscode: {status}"
-    );
+    ensure!((200..400).contains(&status), "HTTP probe failed with statuscode: {status}");
     Ok(())
 }

@@ -29,27 +29,15 @@ pub(super) async fn node(client: &Client, addresses: Addresses) -> Result<()> {
         }},
         "spec": {"podCIDR": addresses.pods().to_string()},
     });
-    manifests::apply(client, &object)
-        .await
-        .context("register the process node")?;
+    manifests::apply(client, &object).await.context("register the process node")?;
     let nodes = Api::<k8s_openapi::api::core::v1::Node>::all(client.clone());
-    let params = PatchParams {
-        field_manager: Some(MANAGER.to_owned()),
-        ..PatchParams::default()
-    };
-    nodes
-        .patch_status(
-            NODE,
-            &params,
-            &Patch::Strategic(json!({"status": status(addresses)})),
-        )
-        .await?;
+    let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+    nodes.patch_status(NODE, &params, &Patch::Strategic(json!({"status": status(addresses)}))).await?;
     Ok(())
 }
 
 fn status(addresses: Addresses) -> Value {
-    let resources =
-        json!({"cpu": "64", "memory": "64Gi", "pods": "250", "ephemeral-storage": "64Gi"});
+    let resources = json!({"cpu": "64", "memory": "64Gi", "pods": "250", "ephemeral-storage": "64Gi"});
     let condition = |kind: &str, status: &str, reason: &str| {
         json!({
             "type": kind, "status": status, "reason": reason, "message": "the test bed's process node",

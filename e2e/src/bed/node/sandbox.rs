@@ -17,20 +17,10 @@ use serde::{Deserialize, Serialize};
 pub(super) const PROGRAM: &str = "/program";
 
 /// What the machine's programs need to run, taken as it is.
-const SYSTEM: [&str; 9] = [
-    "bin", "sbin", "usr", "lib", "lib32", "lib64", "libx32", "nix", "gnu",
-];
+const SYSTEM: [&str; 9] = ["bin", "sbin", "usr", "lib", "lib32", "lib64", "libx32", "nix", "gnu"];
 const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
-const SETTINGS: [&str; 8] = [
-    "ld.so.cache",
-    "ld.so.conf",
-    "ld.so.conf.d",
-    "nsswitch.conf",
-    "passwd",
-    "group",
-    "ssl",
-    "pki",
-];
+const SETTINGS: [&str; 8] =
+    ["ld.so.cache", "ld.so.conf", "ld.so.conf.d", "nsswitch.conf", "passwd", "group", "ssl", "pki"];
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Mount {
@@ -59,47 +49,33 @@ const NONE: Option<&str> = None;
 
 /// Becomes the program that the sandbox in `file` describes. Returns only when that failed.
 pub fn enter_pod(file: &Path) -> Result<std::convert::Infallible> {
-    let sandbox: Sandbox =
-        serde_json::from_slice(&std::fs::read(file)?).context("read the sandbox")?;
-    unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWUTS)
-        .context("make a mount namespace")?;
-    mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE)
-        .context("make mounts private")?;
+    let sandbox: Sandbox = serde_json::from_slice(&std::fs::read(file)?).context("read the sandbox")?;
+    unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWUTS).context("make a mount namespace")?;
+    mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE).context("make mounts private")?;
     nix::unistd::sethostname(&sandbox.host_name).context("set the host name")?;
     sandbox.build_root()?;
     nix::unistd::chroot(&sandbox.root).context("change the root")?;
     std::env::set_current_dir(&sandbox.working_dir).context("change to workingDir")?;
     let (program, args) = sandbox.command.split_first().context("an empty command")?;
-    let error = Command::new(program)
-        .args(args)
-        .env_clear()
-        .envs(sandbox.env.iter().cloned())
-        .exec();
+    let error = Command::new(program).args(args).env_clear().envs(sandbox.env.iter().cloned()).exec();
     Err(error).with_context(|| format!("start {program}"))
 }
 
 impl Sandbox {
     fn build_root(&self) -> Result<()> {
         let root = &self.root;
-        mount(Some("tmpfs"), root, Some("tmpfs"), MsFlags::empty(), NONE)
-            .context("mount the root")?;
+        mount(Some("tmpfs"), root, Some("tmpfs"), MsFlags::empty(), NONE).context("mount the root")?;
         for name in SYSTEM {
             let (host, own) = (Path::new("/").join(name), root.join(name));
             match std::fs::symlink_metadata(&host) {
-                Ok(meta) if meta.is_symlink() => {
-                    std::os::unix::fs::symlink(std::fs::read_link(&host)?, own)?
-                }
+                Ok(meta) if meta.is_symlink() => std::os::unix::fs::symlink(std::fs::read_link(&host)?, own)?,
                 Ok(_) => bind(&host, &own, false)?,
                 Err(_) => {}
             }
         }
         bind(Path::new("/proc"), &root.join("proc"), false)?;
         for name in DEVICES {
-            bind(
-                &Path::new("/dev").join(name),
-                &root.join("dev").join(name),
-                false,
-            )?;
+            bind(&Path::new("/dev").join(name), &root.join("dev").join(name), false)?;
         }
         for name in SETTINGS {
             let host = Path::new("/etc").join(name);
@@ -114,11 +90,7 @@ impl Sandbox {
         }
         // Relative: an absolute link would lead out of the root while it is being built.
         std::os::unix::fs::symlink("../run", root.join("var/run"))?;
-        bind(
-            &self.program,
-            &root.join(program_path(&self.program).trim_start_matches('/')),
-            true,
-        )?;
+        bind(&self.program, &root.join(program_path(&self.program).trim_start_matches('/')), true)?;
         for volume in &self.mounts {
             let target = root.join(volume.target.strip_prefix("/").unwrap_or(&volume.target));
             bind(&volume.source, &target, volume.read_only)
@@ -144,19 +116,9 @@ fn bind(source: &Path, target: &Path, read_only: bool) -> Result<()> {
         std::fs::create_dir_all(target.parent().unwrap_or(target))?;
         std::fs::write(target, "").with_context(|| format!("make {}", target.display()))?;
     }
-    mount(
-        Some(source),
-        target,
-        NONE,
-        MsFlags::MS_BIND | MsFlags::MS_REC,
-        NONE,
-    )
-    .with_context(|| format!("bind {} to {}", source.display(), target.display()))?;
-    if read_only {
-        make_read_only(target)
-    } else {
-        Ok(())
-    }
+    mount(Some(source), target, NONE, MsFlags::MS_BIND | MsFlags::MS_REC, NONE)
+        .with_context(|| format!("bind {} to {}", source.display(), target.display()))?;
+    if read_only { make_read_only(target) } else { Ok(()) }
 }
 
 /// A user namespace may not drop the flags of a mount that came from outside, so they're kept.
@@ -168,19 +130,12 @@ fn make_read_only(target: &Path) -> Result<()> {
         (nix::sys::statvfs::FsFlags::ST_NODEV, MsFlags::MS_NODEV),
         (nix::sys::statvfs::FsFlags::ST_NOEXEC, MsFlags::MS_NOEXEC),
         (nix::sys::statvfs::FsFlags::ST_NOATIME, MsFlags::MS_NOATIME),
-        (
-            nix::sys::statvfs::FsFlags::ST_NODIRATIME,
-            MsFlags::MS_NODIRATIME,
-        ),
-        (
-            nix::sys::statvfs::FsFlags::ST_RELATIME,
-            MsFlags::MS_RELATIME,
-        ),
+        (nix::sys::statvfs::FsFlags::ST_NODIRATIME, MsFlags::MS_NODIRATIME),
+        (nix::sys::statvfs::FsFlags::ST_RELATIME, MsFlags::MS_RELATIME),
     ] {
         if now.contains(has) {
             flags |= keep;
         }
     }
-    mount(NONE, target, NONE, flags, NONE)
-        .with_context(|| format!("make {} read-only", target.display()))
+    mount(NONE, target, NONE, flags, NONE).with_context(|| format!("make {} read-only", target.display()))
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
-    ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting,
-    ContainerStatus, HostIP, Pod, PodCondition, PodIP, PodStatus,
+    ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, HostIP,
+    Pod, PodCondition, PodIP, PodStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -38,17 +38,8 @@ pub(super) struct View {
 
 impl View {
     pub(super) fn waiting(reason: &str, message: &str) -> Self {
-        let state = State::Waiting {
-            reason: reason.to_owned(),
-            message: message.to_owned(),
-        };
-        Self {
-            state,
-            last: None,
-            started: false,
-            ready: false,
-            restarts: 0,
-        }
+        let state = State::Waiting { reason: reason.to_owned(), message: message.to_owned() };
+        Self { state, last: None, started: false, ready: false, restarts: 0 }
     }
 
     fn succeeded(&self) -> bool {
@@ -71,31 +62,13 @@ pub(super) struct Facts {
 /// The status of `pod`. A condition keeps its transition time while its status stays the same.
 pub(super) fn status(pod: &Pod, views: &Views, facts: &Facts, now: &Time) -> PodStatus {
     let (inits, mains) = containers(pod);
-    let initialized = inits
-        .iter()
-        .all(|(name, _)| views.get(*name).is_some_and(View::succeeded));
-    let all_ready = !facts.terminating
-        && mains
-            .iter()
-            .all(|(name, _)| views.get(*name).is_some_and(|view| view.ready));
-    let phase = phase(
-        pod,
-        &mains
-            .iter()
-            .filter_map(|(name, _)| views.get(*name))
-            .collect::<Vec<_>>(),
-    );
+    let initialized = inits.iter().all(|(name, _)| views.get(*name).is_some_and(View::succeeded));
+    let all_ready = !facts.terminating && mains.iter().all(|(name, _)| views.get(*name).is_some_and(|view| view.ready));
+    let phase = phase(pod, &mains.iter().filter_map(|(name, _)| views.get(*name)).collect::<Vec<_>>());
     let condition = |kind: &str, holds: bool, reason: Option<&str>| {
         let status = if holds { "True" } else { "False" };
-        let old = pod
-            .status
-            .as_ref()
-            .and_then(|status| status.conditions.as_ref())
-            .into_iter()
-            .flatten();
-        let same = old
-            .into_iter()
-            .find(|old| old.type_ == kind && old.status == status);
+        let old = pod.status.as_ref().and_then(|status| status.conditions.as_ref()).into_iter().flatten();
+        let same = old.into_iter().find(|old| old.type_ == kind && old.status == status);
         PodCondition {
             type_: kind.to_owned(),
             status: status.to_owned(),
@@ -106,15 +79,9 @@ pub(super) fn status(pod: &Pod, views: &Views, facts: &Facts, now: &Time) -> Pod
             ..PodCondition::default()
         }
     };
-    let completed = if phase == "Succeeded" {
-        "PodCompleted"
-    } else {
-        "ContainersNotReady"
-    };
+    let completed = if phase == "Succeeded" { "PodCompleted" } else { "ContainersNotReady" };
     let statuses = |containers: &[(&str, &str)]| {
-        let known = containers
-            .iter()
-            .filter_map(|(name, image)| Some(container(name, image, views.get(*name)?)));
+        let known = containers.iter().filter_map(|(name, image)| Some(container(name, image, views.get(*name)?)));
         Some(known.collect::<Vec<_>>()).filter(|statuses| !statuses.is_empty())
     };
     PodStatus {
@@ -129,16 +96,11 @@ pub(super) fn status(pod: &Pod, views: &Views, facts: &Facts, now: &Time) -> Pod
         init_container_statuses: statuses(&inits),
         container_statuses: statuses(&mains),
         host_ip: Some(facts.node_address.clone()),
-        host_ips: Some(vec![HostIP {
-            ip: facts.node_address.clone(),
-        }]),
+        host_ips: Some(vec![HostIP { ip: facts.node_address.clone() }]),
         pod_ip: facts.address.clone(),
         pod_ips: facts.address.clone().map(|ip| vec![PodIP { ip }]),
         start_time: Some(facts.started.clone()),
-        qos_class: pod
-            .status
-            .as_ref()
-            .and_then(|status| status.qos_class.clone()),
+        qos_class: pod.status.as_ref().and_then(|status| status.qos_class.clone()),
         ..PodStatus::default()
     }
 }
@@ -147,33 +109,18 @@ type Named<'a> = Vec<(&'a str, &'a str)>;
 
 /// Names and images of init containers and of containers.
 fn containers(pod: &Pod) -> (Named<'_>, Named<'_>) {
-    let Some(spec) = &pod.spec else {
-        return (Vec::new(), Vec::new());
-    };
+    let Some(spec) = &pod.spec else { return (Vec::new(), Vec::new()) };
     let inits = spec.init_containers.iter().flatten();
     (
-        inits
-            .map(|c| (c.name.as_str(), c.image.as_deref().unwrap_or_default()))
-            .collect(),
-        spec.containers
-            .iter()
-            .map(|c| (c.name.as_str(), c.image.as_deref().unwrap_or_default()))
-            .collect(),
+        inits.map(|c| (c.name.as_str(), c.image.as_deref().unwrap_or_default())).collect(),
+        spec.containers.iter().map(|c| (c.name.as_str(), c.image.as_deref().unwrap_or_default())).collect(),
     )
 }
 
 fn phase(pod: &Pod, mains: &[&View]) -> &'static str {
-    let policy = pod
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.restart_policy.as_deref())
-        .unwrap_or("Always");
+    let policy = pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref()).unwrap_or("Always");
     let finished = |view: &&View| matches!(view.state, State::Finished(_));
-    if mains.is_empty()
-        || mains
-            .iter()
-            .any(|view| view.last.is_none() && matches!(view.state, State::Waiting { .. }))
-    {
+    if mains.is_empty() || mains.iter().any(|view| view.last.is_none() && matches!(view.state, State::Waiting { .. })) {
         "Pending"
     } else if policy == "Always" || !mains.iter().all(|view| finished(&view)) {
         "Running"
@@ -194,15 +141,12 @@ fn container(name: &str, image: &str, view: &View) -> ContainerStatus {
             ..ContainerState::default()
         },
         State::Running { since } => ContainerState {
-            running: Some(ContainerStateRunning {
-                started_at: Some(since.clone()),
-            }),
+            running: Some(ContainerStateRunning { started_at: Some(since.clone()) }),
             ..ContainerState::default()
         },
-        State::Finished(finished) => ContainerState {
-            terminated: Some(terminated(finished)),
-            ..ContainerState::default()
-        },
+        State::Finished(finished) => {
+            ContainerState { terminated: Some(terminated(finished)), ..ContainerState::default() }
+        }
     };
     let last = view.last.as_ref().map(|finished| ContainerState {
         terminated: Some(terminated(finished)),

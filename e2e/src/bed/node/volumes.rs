@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{
-    DownwardAPIVolumeFile, KeyToPath, Pod, ServiceAccount, ServiceAccountTokenProjection, Volume,
-    VolumeProjection,
+    DownwardAPIVolumeFile, KeyToPath, Pod, ServiceAccount, ServiceAccountTokenProjection, Volume, VolumeProjection,
 };
 use kube::api::PostParams;
 use kube::{Api, Client, ResourceExt};
@@ -39,13 +38,7 @@ struct Token {
 
 impl Volumes {
     pub(super) fn new(client: Client, folder: PathBuf) -> Self {
-        Self {
-            client,
-            folder,
-            written: BTreeMap::new(),
-            turn: 0,
-            tokens: BTreeMap::new(),
-        }
+        Self { client, folder, written: BTreeMap::new(), turn: 0, tokens: BTreeMap::new() }
     }
 
     pub(super) fn path(&self, volume: &str) -> PathBuf {
@@ -54,19 +47,16 @@ impl Volumes {
 
     /// Brings every volume up to date. Fails while something that isn't optional is missing.
     pub(super) async fn write(&mut self, pod: &Pod) -> Result<()> {
-        for volume in pod
-            .spec
-            .iter()
-            .flat_map(|spec| spec.volumes.iter().flatten())
-        {
+        for volume in pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()) {
             let path = self.path(&volume.name);
             std::fs::create_dir_all(&path)?;
             if volume.empty_dir.is_some() {
                 continue;
             }
-            let files = self.files(pod, volume).await.with_context(|| {
-                format!("MountVolume.SetUp failed for volume {:?}", volume.name)
-            })?;
+            let files = self
+                .files(pod, volume)
+                .await
+                .with_context(|| format!("MountVolume.SetUp failed for volume {:?}", volume.name))?;
             if self.written.get(&volume.name) != Some(&files) {
                 self.turn += 1;
                 swap(&path, self.turn, &files)?;
@@ -100,12 +90,7 @@ impl Volumes {
         bail!("the process node has no volumes of this kind")
     }
 
-    async fn project(
-        &mut self,
-        pod: &Pod,
-        namespace: &str,
-        projection: &VolumeProjection,
-    ) -> Result<Files> {
+    async fn project(&mut self, pod: &Pod, namespace: &str, projection: &VolumeProjection) -> Result<Files> {
         if let Some(source) = &projection.secret {
             let keys = secret(&self.client, namespace, &source.name).await?;
             return pick(keys, source.items.as_deref(), source.optional, &source.name);
@@ -125,12 +110,7 @@ impl Volumes {
     }
 
     /// A token bound to the Pod, renewed when four fifths of its time have passed.
-    async fn token(
-        &mut self,
-        pod: &Pod,
-        namespace: &str,
-        source: &ServiceAccountTokenProjection,
-    ) -> Result<String> {
+    async fn token(&mut self, pod: &Pod, namespace: &str, source: &ServiceAccountTokenProjection) -> Result<String> {
         let audience = source.audience.clone().unwrap_or_default();
         if let Some(token) = self.tokens.get(&audience)
             && clock::monotonic() < token.renew_after
@@ -140,10 +120,7 @@ impl Volumes {
         let seconds = source.expiration_seconds.unwrap_or(3600);
         let request = TokenRequest {
             spec: TokenRequestSpec {
-                audiences: Some(audience.clone())
-                    .filter(|audience| !audience.is_empty())
-                    .into_iter()
-                    .collect(),
+                audiences: Some(audience.clone()).filter(|audience| !audience.is_empty()).into_iter().collect(),
                 expiration_seconds: Some(seconds),
                 bound_object_ref: Some(BoundObjectReference {
                     api_version: Some("v1".to_owned()),
@@ -154,28 +131,13 @@ impl Volumes {
             },
             ..TokenRequest::default()
         };
-        let account = pod
-            .spec
-            .as_ref()
-            .and_then(|spec| spec.service_account_name.as_deref())
-            .unwrap_or("default");
+        let account = pod.spec.as_ref().and_then(|spec| spec.service_account_name.as_deref()).unwrap_or("default");
         let accounts = Api::<ServiceAccount>::namespaced(self.client.clone(), namespace);
-        let answer = accounts
-            .create_token_request(account, &PostParams::default(), &request)
-            .await?;
-        let value = answer
-            .status
-            .context("a TokenRequest without an answer")?
-            .token;
+        let answer = accounts.create_token_request(account, &PostParams::default(), &request).await?;
+        let value = answer.status.context("a TokenRequest without an answer")?.token;
         let life = Duration::from_secs(u64::try_from(seconds).unwrap_or(3600));
         let renew_after = clock::monotonic() + life * 4 / 5;
-        self.tokens.insert(
-            audience,
-            Token {
-                value: value.clone(),
-                renew_after,
-            },
-        );
+        self.tokens.insert(audience, Token { value: value.clone(), renew_after });
         Ok(value)
     }
 }
@@ -195,10 +157,7 @@ fn pick(
         bail!("{name:?} not found");
     };
     let Some(items) = items.filter(|items| !items.is_empty()) else {
-        return Ok(keys
-            .into_iter()
-            .map(|(key, value)| (PathBuf::from(key), value))
-            .collect());
+        return Ok(keys.into_iter().map(|(key, value)| (PathBuf::from(key), value)).collect());
     };
     let mut files = Files::new();
     for item in items {
@@ -215,14 +174,8 @@ fn pick(
 
 fn downward(pod: &Pod, items: &[DownwardAPIVolumeFile]) -> Result<Files> {
     let field = |item: &DownwardAPIVolumeFile| {
-        let path = item
-            .field_ref
-            .as_ref()
-            .context("a downwardAPI item without fieldRef")?;
-        Ok((
-            PathBuf::from(&item.path),
-            pod_field(pod, None, &path.field_path)?.into_bytes(),
-        ))
+        let path = item.field_ref.as_ref().context("a downwardAPI item without fieldRef")?;
+        Ok((PathBuf::from(&item.path), pod_field(pod, None, &path.field_path)?.into_bytes()))
     };
     items.iter().map(field).collect()
 }
@@ -269,21 +222,12 @@ mod tests {
     fn an_update_swaps_files_as_a_whole() {
         let folder = tempfile::tempdir().unwrap();
         let files = |pairs: &[(&str, &str)]| {
-            pairs
-                .iter()
-                .map(|(path, text)| (PathBuf::from(path), text.as_bytes().to_vec()))
-                .collect::<Files>()
+            pairs.iter().map(|(path, text)| (PathBuf::from(path), text.as_bytes().to_vec())).collect::<Files>()
         };
         swap(folder.path(), 1, &files(&[("a", "1"), ("deep/b", "2")])).unwrap();
-        assert_eq!(
-            std::fs::read_to_string(folder.path().join("deep/b")).unwrap(),
-            "2"
-        );
+        assert_eq!(std::fs::read_to_string(folder.path().join("deep/b")).unwrap(), "2");
         swap(folder.path(), 2, &files(&[("a", "3")])).unwrap();
-        assert_eq!(
-            std::fs::read_to_string(folder.path().join("a")).unwrap(),
-            "3"
-        );
+        assert_eq!(std::fs::read_to_string(folder.path().join("a")).unwrap(), "3");
         assert!(!folder.path().join("deep").exists());
         assert!(!folder.path().join("..1").exists());
     }

@@ -177,11 +177,19 @@ impl Session {
     }
 
     pub(super) async fn serial_seen(&mut self) -> String {
+        self.send().await;
+        self.answer().await
+    }
+
+    pub(super) async fn send(&self) {
         let message = AgentMessage {
             session: 1,
             body: None,
         };
         self.sender.send(message).await.unwrap();
+    }
+
+    pub(super) async fn answer(&mut self) -> String {
         match self.answers.message().await.unwrap().unwrap().body {
             Some(Body::Welcome(welcome)) => welcome.hub_version,
             other => panic!("{other:?}"),
