@@ -207,6 +207,6 @@ fn now() -> SystemTime {
     clippy::disallowed_methods,
     reason = "the one place where the clock is read"
 )]
-fn start_of_time() -> Instant {
+pub(crate) fn start_of_time() -> Instant {
     Instant::now()
 }

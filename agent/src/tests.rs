@@ -1,6 +1,8 @@
 //! From the hub's words to what the API server is asked and the hub is told, with an API server that only remembers.
 
 mod api_server;
+mod hub;
+mod link;
 
 use std::{sync::Arc, time::Duration};
 

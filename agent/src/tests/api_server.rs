@@ -12,17 +12,25 @@ use axum::{
     http::{Method, StatusCode},
     response::{IntoResponse, Response},
 };
+use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 #[derive(Clone, Default)]
-pub(super) struct ApiServer(Arc<Mutex<Inner>>);
+pub(super) struct ApiServer {
+    inner: Arc<Mutex<Inner>>,
+    /// How often it was written to.
+    pub(super) written: Arc<watch::Sender<u64>>,
+}
 
 #[derive(Default)]
 struct Inner {
     version: u64,
     writes: Vec<String>,
     refused: BTreeMap<String, u16>,
+    /// By the end of its path.
+    secrets: BTreeMap<String, Value>,
 }
 
 impl ApiServer {
@@ -33,22 +41,38 @@ impl ApiServer {
 
     /// From now on objects of this kind get this answer; 200 takes them again.
     pub(super) fn refuse(&self, kind: &str, code: u16) {
-        self.0.lock().unwrap().refused.insert(kind.to_owned(), code);
+        self.inner
+            .lock()
+            .unwrap()
+            .refused
+            .insert(kind.to_owned(), code);
+    }
+
+    /// The Secret of that name, as it was written last.
+    pub(super) fn secret(&self, name: &str) -> Option<Secret> {
+        let secret = self.inner.lock().unwrap().secrets.get(name).cloned();
+        secret.map(|secret| serde_json::from_value(secret).unwrap())
     }
 
     /// The writes since the last call.
     pub(super) fn writes(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock().unwrap().writes)
+        std::mem::take(&mut self.inner.lock().unwrap().writes)
     }
 }
 
 async fn answer(State(server): State<ApiServer>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let bytes = to_bytes(body, 1 << 20).await.unwrap();
+    let mut inner = server.inner.lock().unwrap();
+    let path: Vec<&str> = parts.uri.path().rsplit('/').collect();
+    if parts.method == Method::GET {
+        return match inner.secrets.get(path[0]) {
+            Some(secret) => Json(secret).into_response(),
+            None => failure(404),
+        };
+    }
     let body: Value = serde_json::from_slice(&bytes).unwrap();
-    let mut inner = server.0.lock().unwrap();
     if parts.method == Method::DELETE {
-        let path: Vec<&str> = parts.uri.path().rsplit('/').collect();
         assert_eq!(path[1], "serverplacements");
         let uid = body["preconditions"]["uid"].as_str().unwrap();
         let policy = body["propagationPolicy"].as_str().unwrap();
@@ -59,16 +83,24 @@ async fn answer(State(server): State<ApiServer>, request: Request) -> Response {
     let kind = body["kind"].as_str().unwrap().to_owned();
     match inner.refused.get(&kind) {
         None | Some(200) => {}
-        Some(code) => {
-            let status = json!({"kind": "Status", "status": "Failure", "code": code, "message": "no", "reason": "Forbidden"});
-            return (StatusCode::from_u16(*code).unwrap(), Json(status)).into_response();
-        }
+        Some(code) => return failure(*code),
     }
     let name = body["metadata"]["name"].as_str().unwrap();
     inner.writes.push(format!("{} {kind} {name}", parts.method));
     inner.version += 1;
     let version = inner.version;
-    Json(stored(body, version)).into_response()
+    let object = stored(body, version);
+    if kind == "Secret" {
+        inner.secrets.insert(path[0].to_owned(), object.clone());
+    }
+    server.written.send_replace(version);
+    Json(object).into_response()
+}
+
+fn failure(code: u16) -> Response {
+    let reason = if code == 404 { "NotFound" } else { "Forbidden" };
+    let status = json!({"kind": "Status", "status": "Failure", "code": code, "message": "no", "reason": reason});
+    (StatusCode::from_u16(code).unwrap(), Json(status)).into_response()
 }
 
 /// The object as it comes back: with identity, and owned by its applier as a whole.
