@@ -1,7 +1,7 @@
 //! One pass over one InferenceServer: snapshot, plan, apply, report. Decides nothing: `hub-plan` does.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -134,8 +134,12 @@ impl Placer {
         else {
             return BTreeMap::new();
         };
+        // A cluster that is no target counts only if it was one: whatever an agent says that it holds, it can't hold up a
+        // server that never was its own.
+        let known = server.status.iter().flat_map(|status| &status.clusters);
+        let known: BTreeSet<ClusterName> = known.filter_map(|cluster| cluster.cluster_id.parse().ok()).collect();
         let mut names = targets(server);
-        names.extend(self.members.holders(&key));
+        names.extend(self.members.holders(&key).intersection(&known).cloned());
         let facts = |name: ClusterName| {
             let record = self.caches.members.get(&ObjectKey::new("", name.as_str()));
             let membership = record.as_deref().map_or(Membership::Absent, membership);

@@ -11,7 +11,7 @@ use kube::{
 
 use crate::{
     cache::ObjectKey,
-    ownership::{Desired, controller},
+    ownership::{Desired, controller, is_applied_by},
 };
 
 /// A write that did not come about.
@@ -130,14 +130,14 @@ pub async fn apply(
             .await
     };
     if let Some(live) = live {
-        owned(desired, live)?;
+        owned(desired, live, manager)?;
         let uid = live.uid.as_deref().unwrap_or_default();
         return write(desired.document("uid", uid)).await.map_err(failed);
     }
     match write(desired.document("resourceVersion", "1")).await {
         Err(kube::Error::Api(status)) if status.code == 409 => {
             let live = api.get_metadata(&desired.key.name).await.map_err(failed)?;
-            owned(desired, &live.metadata)?;
+            owned(desired, &live.metadata, manager)?;
             write(desired.document("uid", &live.uid().unwrap_or_default()))
                 .await
                 .map_err(failed)
@@ -146,14 +146,19 @@ pub async fn apply(
     }
 }
 
-/// Is the live object the desired one's? Decided by the controller's UID.
+/// Is the live object the desired one's? Decided by the controller's UID; for an object without a controller, by whether
+/// `manager` has applied it before.
 #[expect(
     clippy::result_large_err,
     reason = "kube's error is large, and a failed write is rare"
 )]
-fn owned(desired: &Desired, live: &ObjectMeta) -> Result<(), Error> {
+fn owned(desired: &Desired, live: &ObjectMeta, manager: &str) -> Result<(), Error> {
     let owner = controller(live);
-    if owner.map(|owner| &owner.uid) == desired.owner.as_ref() {
+    let ours = match &desired.owner {
+        Some(uid) => owner.is_some_and(|owner| owner.uid == *uid),
+        None => owner.is_none() && is_applied_by(live, manager),
+    };
+    if ours {
         return Ok(());
     }
     let owner = owner.map_or_else(

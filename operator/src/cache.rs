@@ -14,11 +14,7 @@ use futures::StreamExt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
     Api, Resource, ResourceExt,
-    runtime::{
-        WatchStreamExt,
-        utils::Backoff,
-        watcher::{self, Event},
-    },
+    runtime::watcher::{self, Event},
 };
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
@@ -178,8 +174,8 @@ where
     /// Keeps the cache right until the task is dropped. `changed` is called after each change, with the cache already
     /// holding it, and may only wake.
     ///
-    /// An API server that does not know the kind counts as one with no objects, and is asked again at the pace of
-    /// `Backoff`: so a kind is picked up when it appears.
+    /// An API server that does not know the kind counts as one with no objects, but takes none away: a kind that is missing
+    /// for a moment must not look like all of them deleted. It is asked again, so that the kind is picked up when it appears.
     pub async fn run(
         self,
         api: Api<K>,
@@ -187,15 +183,22 @@ where
         changed: impl Fn(Change<'_, K>) + Send,
     ) {
         let kind = K::kind(&()).into_owned();
-        let events = watcher::watcher(api, config).backoff(Pace::default());
-        let mut events = std::pin::pin!(events);
+        let mut events = std::pin::pin!(watcher::watcher(api, config));
         let mut listed = BTreeMap::new();
-        loop {
-            match events.next().await {
-                Some(Ok(event)) => self.take(event, &mut listed, &changed),
-                Some(Err(error)) => self.miss(&kind, &error, &changed),
-                // A watcher never ends by itself.
-                None => break,
+        let mut pause = PAUSE_FIRST;
+        while let Some(event) = events.next().await {
+            match event {
+                // The beginning of an attempt is no success.
+                Ok(Event::Init) => listed.clear(),
+                Ok(event) => {
+                    pause = PAUSE_FIRST;
+                    self.take(event, &mut listed, &changed);
+                }
+                Err(error) => {
+                    self.miss(&kind, &error);
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(PAUSE_LAST);
+                }
             }
         }
     }
@@ -207,7 +210,7 @@ where
         changed: &impl Fn(Change<'_, K>),
     ) {
         match event {
-            Event::Init => listed.clear(),
+            Event::Init => {}
             Event::InitApply(mut object) => {
                 (self.trim)(&mut object);
                 listed.insert(ObjectKey::of(&object), object);
@@ -282,12 +285,12 @@ where
             .send_if_modified(|current| std::mem::replace(current, installed) != installed)
     }
 
-    fn miss(&self, kind: &str, error: &watcher::Error, changed: &impl Fn(Change<'_, K>)) {
+    fn miss(&self, kind: &str, error: &watcher::Error) {
         if is_unknown_kind(error) {
             if self.set_installed(false) {
                 tracing::info!(kind, "the API server does not know the kind");
             }
-            self.replace(BTreeMap::new(), changed);
+            self.synced.send_replace(true);
         } else {
             tracing::warn!(kind, %error, "watch interrupted");
         }
@@ -321,32 +324,6 @@ fn is_unknown_kind(error: &watcher::Error) -> bool {
     }
 }
 
-/// From a fifth of a second doubling to ten, jittered by the spread of the components' own starts.
-struct Pace {
-    next: Duration,
-}
-
-const PACE_FIRST: Duration = Duration::from_millis(200);
-const PACE_LAST: Duration = Duration::from_secs(10);
-
-impl Default for Pace {
-    fn default() -> Self {
-        Self { next: PACE_FIRST }
-    }
-}
-
-impl Iterator for Pace {
-    type Item = Duration;
-
-    fn next(&mut self) -> Option<Duration> {
-        let now = self.next;
-        self.next = (now * 2).min(PACE_LAST);
-        Some(now)
-    }
-}
-
-impl Backoff for Pace {
-    fn reset(&mut self) {
-        self.next = PACE_FIRST;
-    }
-}
+/// The pause after a failed attempt, doubling to the last.
+const PAUSE_FIRST: Duration = Duration::from_millis(200);
+const PAUSE_LAST: Duration = Duration::from_secs(30);
