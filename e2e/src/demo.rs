@@ -46,16 +46,26 @@ impl Demo {
         let began = monotonic();
         let bars = Bars::default();
         let names: Vec<String> = (0..usize::from(self.members))
-            .map(|place| NAMES.get(place).map_or_else(|| format!("cluster-{place}"), ToString::to_string))
+            .map(|place| {
+                NAMES
+                    .get(place)
+                    .map_or_else(|| format!("cluster-{place}"), ToString::to_string)
+            })
             .collect();
         let installed = start(&bars, names.clone()).await?;
         let applied = monotonic();
         bars.step("hello", "applying examples/inferenceserver.yaml");
         let server = installed.apply(&server(&names)?).await?;
-        let (namespace, name) = (server.metadata.namespace.unwrap_or_default(), server.metadata.name.unwrap_or_default());
+        let (namespace, name) = (
+            server.metadata.namespace.unwrap_or_default(),
+            server.metadata.name.unwrap_or_default(),
+        );
         installed.ready(&namespace, &name).await?;
         let ready = monotonic().duration_since(applied);
-        bars.done("hello", &format!("Ready after {:.1} s", ready.as_secs_f32()));
+        bars.done(
+            "hello",
+            &format!("Ready after {:.1} s", ready.as_secs_f32()),
+        );
         let answers = answers(&installed, &format!("/{namespace}/{name}/")).await?;
         bars.clear();
         show(&installed, &namespace, &name, &answers).await?;
@@ -63,14 +73,20 @@ impl Demo {
             look_around(&installed, &namespace, &name).await?;
         }
         let total = monotonic().duration_since(began).as_secs_f32();
-        say(&format!("demo: ok in {total:.1} s (apply → Ready {:.1} s)", ready.as_secs_f32()));
+        say(&format!(
+            "demo: ok in {total:.1} s (apply → Ready {:.1} s)",
+            ready.as_secs_f32()
+        ));
         Ok(ExitCode::SUCCESS)
     }
 }
 
 /// Gets what is missing, starts the fleet, and installs Inferfleet on it.
 async fn start(bars: &Bars, names: Vec<String>) -> Result<Installed> {
-    bars.step("programs", "building hub, agent, echo and kubectl-inferfleet");
+    bars.step(
+        "programs",
+        "building hub, agent, echo and kubectl-inferfleet",
+    );
     let product = tokio::task::spawn_blocking(Product::build).await??;
     bars.done("programs", "built");
     let (steps, of) = (bars.clone(), names.clone());
@@ -90,7 +106,9 @@ async fn start(bars: &Bars, names: Vec<String>) -> Result<Installed> {
 
 /// The name in the fleet of a cluster that the bed calls `member-N`.
 fn named(cluster: &str, names: &[String]) -> String {
-    let place = cluster.strip_prefix("member-").and_then(|number| number.parse::<usize>().ok());
+    let place = cluster
+        .strip_prefix("member-")
+        .and_then(|number| number.parse::<usize>().ok());
     let name = place.and_then(|place| names.get(place.checked_sub(1)?));
     name.map_or_else(|| cluster.to_owned(), ToOwned::to_owned)
 }
@@ -98,7 +116,10 @@ fn named(cluster: &str, names: &[String]) -> String {
 /// The example, for the clusters that there are.
 fn server(names: &[String]) -> Result<InferenceServer> {
     let mut server: InferenceServer = example("inferenceserver.yaml")?;
-    let target = |name: &String| ClusterTarget { cluster_id: name.clone(), weight: 1 };
+    let target = |name: &String| ClusterTarget {
+        cluster_id: name.clone(),
+        weight: 1,
+    };
     server.spec.cluster_targets = names.iter().map(target).collect();
     Ok(server)
 }
@@ -108,7 +129,9 @@ async fn answers(installed: &Installed, path: &str) -> Result<BTreeMap<String, A
     let mut pods = BTreeMap::new();
     for (name, cluster) in installed.members() {
         let api: Api<Pod> = Api::all(cluster.client().await?);
-        let found = api.list(&ListParams::default().labels(crds::labels::SERVER)).await?;
+        let found = api
+            .list(&ListParams::default().labels(crds::labels::SERVER))
+            .await?;
         let uids = found.items.into_iter().filter_map(|pod| pod.metadata.uid);
         pods.extend(uids.map(|uid| (uid, name.to_owned())));
     }
@@ -116,26 +139,60 @@ async fn answers(installed: &Installed, path: &str) -> Result<BTreeMap<String, A
     let asking = async {
         while answers.len() < installed.members().count() {
             let response = installed.ask(path).await?;
-            ensure!(response.status() == 200, "the hub's gateway answered {}: {}", response.status(), response.body());
-            let uid = response.headers().get("x-echo-pod-uid").context("the answer names no Pod")?;
+            ensure!(
+                response.status() == 200,
+                "the hub's gateway answered {}: {}",
+                response.status(),
+                response.body()
+            );
+            let uid = response
+                .headers()
+                .get("x-echo-pod-uid")
+                .context("the answer names no Pod")?;
             let pod_uid = uid.to_str()?.to_owned();
-            let cluster = pods.get(&pod_uid).with_context(|| format!("no member has a Pod {pod_uid}"))?;
-            answers.insert(cluster.clone(), Answer { pod_uid, body: response.into_body() });
+            let cluster = pods
+                .get(&pod_uid)
+                .with_context(|| format!("no member has a Pod {pod_uid}"))?;
+            answers.insert(
+                cluster.clone(),
+                Answer {
+                    pod_uid,
+                    body: response.into_body(),
+                },
+            );
         }
         Ok(())
     };
-    tokio::time::timeout(ANSWERS_DEADLINE, asking).await.context("not every cluster has answered")??;
+    tokio::time::timeout(ANSWERS_DEADLINE, asking)
+        .await
+        .context("not every cluster has answered")??;
     Ok(answers)
 }
 
-async fn show(installed: &Installed, namespace: &str, name: &str, answers: &BTreeMap<String, Answer>) -> Result<()> {
+async fn show(
+    installed: &Installed,
+    namespace: &str,
+    name: &str,
+    answers: &BTreeMap<String, Answer>,
+) -> Result<()> {
     let hub = installed.hub();
     for args in [
         vec!["get", "inferenceserver", "--all-namespaces"],
         vec!["get", "membercluster"],
-        vec!["get", "endpointslices", "--namespace", namespace, "--selector", "inferfleet.io/cluster"],
+        vec![
+            "get",
+            "endpointslices",
+            "--namespace",
+            namespace,
+            "--selector",
+            "inferfleet.io/cluster",
+        ],
     ] {
-        say(&format!("$ kubectl {}\n{}", args.join(" "), hub.kubectl(&args).await?));
+        say(&format!(
+            "$ kubectl {}\n{}",
+            args.join(" "),
+            hub.kubectl(&args).await?
+        ));
     }
     for (cluster, answer) in answers {
         say(&format!(
@@ -148,14 +205,26 @@ async fn show(installed: &Installed, namespace: &str, name: &str, answers: &BTre
 
 /// Stays, with what a person needs to look around.
 async fn look_around(installed: &Installed, namespace: &str, name: &str) -> Result<()> {
-    let gateway = installed.hub().forward(installed.hub().gateway_address()).await?;
+    let gateway = installed.hub().forward(installed.hub().gateway_address())?;
     say("# Look around. The hub:");
-    say(&format!("export KUBECONFIG={}", installed.hub().kubeconfig().display()));
+    say(&format!(
+        "export KUBECONFIG={}",
+        installed.hub().kubeconfig().display()
+    ));
     for (member, cluster) in installed.members() {
-        say(&format!("# {member}:\nexport KUBECONFIG={}", cluster.kubeconfig().display()));
+        say(&format!(
+            "# {member}:\nexport KUBECONFIG={}",
+            cluster.kubeconfig().display()
+        ));
     }
-    say(&format!("# A request:\ncurl http://{}/{namespace}/{name}/v1/models", gateway.address()));
-    say(&format!("# Logs: {}\n# Ctrl-C ends everything.", installed.fleet().folder().display()));
+    say(&format!(
+        "# A request:\ncurl http://{}/{namespace}/{name}/v1/models",
+        gateway.address()
+    ));
+    say(&format!(
+        "# Logs: {}\n# Ctrl-C ends everything.",
+        installed.fleet().folder().display()
+    ));
     tokio::signal::ctrl_c().await?;
     Ok(())
 }
@@ -182,10 +251,15 @@ impl Bars {
     }
 
     fn line(&self, of: &str) -> ProgressBar {
-        let mut lines = self.lines.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut lines = self
+            .lines
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         let line = lines.entry(of.to_owned()).or_insert_with(|| {
             let bar = self.all.add(ProgressBar::new_spinner());
-            if let Ok(style) = ProgressStyle::with_template("{elapsed:>5} {spinner} {prefix:10} {msg}") {
+            if let Ok(style) =
+                ProgressStyle::with_template("{elapsed:>5} {spinner} {prefix:10} {msg}")
+            {
                 bar.set_style(style);
             }
             bar.enable_steady_tick(TICK);
@@ -196,7 +270,10 @@ impl Bars {
 
     /// The lines stay where they are; nothing moves any more.
     fn clear(&self) {
-        let lines = self.lines.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let lines = self
+            .lines
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         lines.values().for_each(|line| line.abandon());
     }
 }

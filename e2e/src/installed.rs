@@ -41,8 +41,15 @@ impl Installed {
         names: Vec<String>,
         progress: impl Fn(&str, &str) + Sync,
     ) -> Result<Self> {
-        ensure!(names.len() == fleet.members().len(), "a name for each member");
-        let installed = Self { fleet, product, names };
+        ensure!(
+            names.len() == fleet.members().len(),
+            "a name for each member"
+        );
+        let installed = Self {
+            fleet,
+            product,
+            names,
+        };
         progress("hub", "installing the charts");
         installed.install_hub("").await.context("install the hub")?;
         progress("hub", "ready");
@@ -50,7 +57,10 @@ impl Installed {
             let (installed, progress) = (&installed, &progress);
             async move {
                 progress(name, "joining");
-                installed.join(name, cluster).await.with_context(|| format!("join {name}"))?;
+                installed
+                    .join(name, cluster)
+                    .await
+                    .with_context(|| format!("join {name}"))?;
                 progress(name, "connected");
                 anyhow::Ok(())
             }
@@ -71,41 +81,82 @@ impl Installed {
 
     /// The members by their names in the fleet.
     pub fn members(&self) -> impl Iterator<Item = (&str, &Cluster)> {
-        self.names.iter().map(String::as_str).zip(self.fleet.members())
+        self.names
+            .iter()
+            .map(String::as_str)
+            .zip(self.fleet.members())
     }
 
     /// The member of that name.
     pub fn member(&self, name: &str) -> Result<&Cluster> {
         let member = self.members().find(|(of, _)| *of == name);
-        Ok(member.with_context(|| format!("there is no member {name}"))?.1)
+        Ok(member
+            .with_context(|| format!("there is no member {name}"))?
+            .1)
     }
 
     /// Installs or upgrades the hub's charts. `values` come after the bed's own.
     pub async fn install_hub(&self, values: &str) -> Result<()> {
         let hub = self.hub();
-        hub.helm_install("inferfleet-crds", NAMESPACE, &chart("inferfleet-crds"), "").await?;
-        hub.helm_install("inferfleet-hub", NAMESPACE, &chart("inferfleet-hub"), &format!("{GATEWAY}{values}")).await?;
+        hub.helm_install("inferfleet-crds", NAMESPACE, &chart("inferfleet-crds"), "")
+            .await?;
+        hub.helm_install(
+            "inferfleet-hub",
+            NAMESPACE,
+            &chart("inferfleet-hub"),
+            &format!("{GATEWAY}{values}"),
+        )
+        .await?;
         let client = hub.client().await?;
         rolled_out(Api::namespaced(client.clone(), NAMESPACE), "inferfleet-hub").await?;
         // What `join` reads: written by the hub, and by the load balancer.
         let published = |config: Option<&ConfigMap>| config.is_some();
-        until(Api::namespaced(client.clone(), NAMESPACE), "inferfleet-hub", STEP_DEADLINE, published).await?;
+        until(
+            Api::namespaced(client.clone(), NAMESPACE),
+            "inferfleet-hub",
+            STEP_DEADLINE,
+            published,
+        )
+        .await?;
         let balanced = |service: Option<&Service>| {
-            let status = service.and_then(|service| service.status.as_ref()?.load_balancer.as_ref());
-            status.is_some_and(|balancer| balancer.ingress.as_ref().is_some_and(|ingress| !ingress.is_empty()))
+            let status =
+                service.and_then(|service| service.status.as_ref()?.load_balancer.as_ref());
+            status.is_some_and(|balancer| {
+                balancer
+                    .ingress
+                    .as_ref()
+                    .is_some_and(|ingress| !ingress.is_empty())
+            })
         };
-        until(Api::namespaced(client, NAMESPACE), "inferfleet-hub", STEP_DEADLINE, balanced).await?;
+        until(
+            Api::namespaced(client, NAMESPACE),
+            "inferfleet-hub",
+            STEP_DEADLINE,
+            balanced,
+        )
+        .await?;
         Ok(())
     }
 
     /// Joins a member as its person would: `kubectl inferfleet join`, and the agent's charts with what it prints.
     pub async fn join(&self, name: &str, cluster: &Cluster) -> Result<()> {
         let values = self.invite(name).await?;
-        cluster.helm_install("inferfleet-crds", NAMESPACE, &chart("inferfleet-crds"), "").await?;
         cluster
-            .helm_install("inferfleet-agent", NAMESPACE, &chart("inferfleet-agent"), &format!("{values}\n{GATEWAY}"))
+            .helm_install("inferfleet-crds", NAMESPACE, &chart("inferfleet-crds"), "")
             .await?;
-        rolled_out(Api::namespaced(cluster.client().await?, NAMESPACE), "inferfleet-agent").await?;
+        cluster
+            .helm_install(
+                "inferfleet-agent",
+                NAMESPACE,
+                &chart("inferfleet-agent"),
+                &format!("{values}\n{GATEWAY}"),
+            )
+            .await?;
+        rolled_out(
+            Api::namespaced(cluster.client().await?, NAMESPACE),
+            "inferfleet-agent",
+        )
+        .await?;
         self.connected(name).await
     }
 
@@ -139,16 +190,27 @@ impl Installed {
     /// Applies a server, as `kubectl apply --server-side` would.
     pub async fn apply(&self, server: &InferenceServer) -> Result<InferenceServer> {
         let namespace = server.metadata.namespace.as_deref().unwrap_or("default");
-        let name = server.metadata.name.as_deref().context("a server has a name")?;
+        let name = server
+            .metadata
+            .name
+            .as_deref()
+            .context("a server has a name")?;
         let api: Api<InferenceServer> = Api::namespaced(self.hub().client().await?, namespace);
-        Ok(api.patch(name, &PatchParams::apply("e2e").force(), &Patch::Apply(server)).await?)
+        Ok(api
+            .patch(
+                name,
+                &PatchParams::apply("e2e").force(),
+                &Patch::Apply(server),
+            )
+            .await?)
     }
 
     /// Returns the server once it is Ready for its generation.
     pub async fn ready(&self, namespace: &str, name: &str) -> Result<InferenceServer> {
         self.server_until(namespace, name, |server| {
             let current = server.status.as_ref().is_some_and(|status| {
-                Some(status.observed_generation) == server.metadata.generation && is_true(&status.conditions, READY)
+                Some(status.observed_generation) == server.metadata.generation
+                    && is_true(&status.conditions, READY)
             });
             current && server.metadata.deletion_timestamp.is_none()
         })
@@ -167,7 +229,12 @@ impl Installed {
         match until(api.clone(), name, STEP_DEADLINE, condition).await {
             Ok(server) => server.context("it was there"),
             Err(error) => {
-                let now = api.get_opt(name).await.ok().flatten().and_then(|server| server.status);
+                let now = api
+                    .get_opt(name)
+                    .await
+                    .ok()
+                    .flatten()
+                    .and_then(|server| server.status);
                 let now = serde_json::to_string(&now)?;
                 Err(error.context(format!("InferenceServer {namespace}/{name} is {now}")))
             }
@@ -183,7 +250,9 @@ impl Installed {
 
 /// Is the condition there and True?
 pub fn is_true(conditions: &[Condition], kind: &str) -> bool {
-    conditions.iter().any(|condition| condition.type_ == kind && condition.status == "True")
+    conditions
+        .iter()
+        .any(|condition| condition.type_ == kind && condition.status == "True")
 }
 
 /// Returns once a Deployment's replicas are ready.
@@ -191,10 +260,17 @@ pub async fn rolled_out(api: Api<Deployment>, name: &str) -> Result<()> {
     let ready = |deployment: Option<&Deployment>| {
         let status = deployment.and_then(|deployment| deployment.status.as_ref());
         let current = |deployment: &Deployment| {
-            deployment.status.as_ref().and_then(|status| status.observed_generation) == deployment.metadata.generation
+            deployment
+                .status
+                .as_ref()
+                .and_then(|status| status.observed_generation)
+                == deployment.metadata.generation
         };
-        status.is_some_and(|status| status.ready_replicas.is_some_and(|ready| Some(ready) == status.replicas))
-            && deployment.is_some_and(current)
+        status.is_some_and(|status| {
+            status
+                .ready_replicas
+                .is_some_and(|ready| Some(ready) == status.replicas)
+        }) && deployment.is_some_and(current)
     };
     until(api, name, STEP_DEADLINE, ready).await?;
     Ok(())
@@ -203,7 +279,8 @@ pub async fn rolled_out(api: Api<Deployment>, name: &str) -> Result<()> {
 /// Reads an object from one of the repository's YAML files.
 pub fn example<K: DeserializeOwned + Debug>(file: &str) -> Result<K> {
     let path = repository().join("examples").join(file);
-    let text = std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+    let text =
+        std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
     serde_saphyr::from_str(&text).with_context(|| format!("parse {}", path.display()))
 }
 

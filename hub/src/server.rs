@@ -137,7 +137,9 @@ impl Placer {
         // A cluster that is no target counts only if it was one: whatever an agent says that it holds, it can't hold up a
         // server that never was its own.
         let known = server.status.iter().flat_map(|status| &status.clusters);
-        let known: BTreeSet<ClusterName> = known.filter_map(|cluster| cluster.cluster_id.parse().ok()).collect();
+        let known: BTreeSet<ClusterName> = known
+            .filter_map(|cluster| cluster.cluster_id.parse().ok())
+            .collect();
         let mut names = targets(server);
         names.extend(self.members.holders(&key).intersection(&known).cloned());
         let facts = |name: ClusterName| {

@@ -126,7 +126,10 @@ pub fn hexadecimal(bytes: &[u8]) -> String {
 
 /// Has `manager` applied the object?
 pub fn is_applied_by(live: &ObjectMeta, manager: &str) -> bool {
-    live.managed_fields.iter().flatten().any(|entry| is_apply_of(entry, manager))
+    live.managed_fields
+        .iter()
+        .flatten()
+        .any(|entry| is_apply_of(entry, manager))
 }
 
 /// The owner that an object's `ownerReferences` call its controller.

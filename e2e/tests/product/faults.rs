@@ -1,0 +1,232 @@
+//! Processes that are killed, and API servers that stop and freeze.
+
+use std::time::Duration;
+
+use crds::v1alpha1::MemberCluster;
+use e2e::installed::NAMESPACE;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::ListParams;
+
+use super::{SOON, SliceWatch, alone, endpoints, server, serving, slices};
+
+const HUB: [(&str, &str); 1] = [("app.kubernetes.io/name", "inferfleet-hub")];
+const AGENT: [(&str, &str); 1] = [("app.kubernetes.io/name", "inferfleet-agent")];
+
+/// Kills a component's process, and returns how often its container has been started again by now.
+async fn kill(cluster: &e2e::Cluster, labels: &[(&str, &str)]) -> i32 {
+    let restarts = restarts(cluster, labels).await;
+    assert_eq!(
+        cluster.kill_pod_process(NAMESPACE, labels).await.unwrap(),
+        1
+    );
+    restarts
+}
+
+async fn restarts(cluster: &e2e::Cluster, labels: &[(&str, &str)]) -> i32 {
+    let pod = pod(cluster, labels).await;
+    pod.status.unwrap().container_statuses.unwrap()[0].restart_count
+}
+
+async fn pod(cluster: &e2e::Cluster, labels: &[(&str, &str)]) -> Pod {
+    let pods: Api<Pod> = Api::namespaced(cluster.client().await.unwrap(), NAMESPACE);
+    let selector = format!("{}={}", labels[0].0, labels[0].1);
+    pods.list(&ListParams::default().labels(&selector))
+        .await
+        .unwrap()
+        .items
+        .remove(0)
+}
+
+/// Returns once the component runs again, and is ready.
+async fn back(cluster: &e2e::Cluster, labels: &[(&str, &str)], restarts: i32) {
+    let pods: Api<Pod> = Api::namespaced(cluster.client().await.unwrap(), NAMESPACE);
+    let name = pod(cluster, labels).await.metadata.name.unwrap();
+    let ready = |pod: Option<&Pod>| {
+        let status = pod.and_then(|pod| pod.status.as_ref()?.container_statuses.as_ref()?.first());
+        status.is_some_and(|status| status.restart_count > restarts && status.ready)
+    };
+    e2e::wait::until(pods, &name, SOON, ready).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_gateway_address_that_changed_while_the_hub_was_dead_is_the_only_slice_event() {
+    let fleet = alone().await;
+    serving(&fleet, "hubless", &["east", "west"]).await;
+    let (hub, east) = (fleet.hub(), fleet.member("east").unwrap());
+    let watch = SliceWatch::start(hub, "hubless").await;
+    // The second death in a row is followed by a back-off of a second: the address changes within it.
+    let first = kill(hub, &HUB).await;
+    back(hub, &HUB, first).await;
+    fleet.connected("east").await.unwrap();
+    let second = kill(hub, &HUB).await;
+    let address = east.other_gateway_address(50).unwrap().ip();
+    east.set_gateway_address(address).await.unwrap();
+    back(hub, &HUB, second).await;
+    let seen = watch.until(1).await;
+    assert_eq!(
+        seen,
+        [format!("hello-endpoints-east-ipv4-0 [({address}, true)]")]
+    );
+    // All have reported, and the server is Ready: nothing more is to come.
+    fleet.ready("hubless", "hello").await.unwrap();
+    east.set_gateway_address(east.gateway_address().ip())
+        .await
+        .unwrap();
+    let seen = watch.until(2).await;
+    assert_eq!(
+        seen[1..],
+        [format!(
+            "hello-endpoints-east-ipv4-0 [({}, true)]",
+            east.gateway_address().ip()
+        )]
+    );
+}
+
+#[tokio::test]
+async fn an_agent_that_is_killed_and_comes_back_makes_no_slice_event() {
+    let fleet = alone().await;
+    serving(&fleet, "agentless", &["east", "west"]).await;
+    let (hub, east) = (fleet.hub(), fleet.member("east").unwrap());
+    let watch = SliceWatch::start(hub, "agentless").await;
+    let restarts = kill(east, &AGENT).await;
+    back(east, &AGENT, restarts).await;
+    fleet.connected("east").await.unwrap();
+    fleet.ready("agentless", "hello").await.unwrap();
+    // A change that must arrive comes after anything that should not have.
+    let address = east.other_gateway_address(51).unwrap().ip();
+    east.set_gateway_address(address).await.unwrap();
+    let seen = watch.until(1).await;
+    assert_eq!(
+        seen,
+        [format!("hello-endpoints-east-ipv4-0 [({address}, true)]")]
+    );
+    east.set_gateway_address(east.gateway_address().ip())
+        .await
+        .unwrap();
+    watch.until(2).await;
+}
+
+#[tokio::test]
+async fn a_server_deleted_while_an_agent_is_dead_is_cleaned_up_when_it_returns() {
+    let fleet = alone().await;
+    serving(&fleet, "late", &["east"]).await;
+    let (hub, east) = (fleet.hub(), fleet.member("east").unwrap());
+    let first = kill(east, &AGENT).await;
+    back(east, &AGENT, first).await;
+    let second = kill(east, &AGENT).await;
+    let api: Api<crds::v1alpha1::InferenceServer> =
+        Api::namespaced(hub.client().await.unwrap(), "late");
+    api.delete("hello", &kube::api::DeleteParams::default())
+        .await
+        .unwrap();
+    back(east, &AGENT, second).await;
+    e2e::wait::until(
+        api,
+        "hello",
+        SOON,
+        |server: Option<&crds::v1alpha1::InferenceServer>| server.is_none(),
+    )
+    .await
+    .unwrap();
+    let placements: Api<crds::v1alpha1::ServerPlacement> =
+        Api::namespaced(east.client().await.unwrap(), "late");
+    assert!(
+        placements
+            .list(&ListParams::default())
+            .await
+            .unwrap()
+            .items
+            .is_empty()
+    );
+}
+
+#[tokio::test]
+async fn a_member_whose_api_server_freezes_or_stops_holds_up_no_other() {
+    let fleet = alone().await;
+    serving(&fleet, "frozen", &["east", "west"]).await;
+    let (hub, east) = (fleet.hub(), fleet.member("east").unwrap());
+    let watch = SliceWatch::start(hub, "frozen").await;
+    east.pause_api_server().await.unwrap();
+    let mut changed = server("frozen", &["east", "west"]);
+    changed.spec.replicas = 2;
+    fleet.apply(&changed).await.unwrap();
+    let west_done = |server: &crds::v1alpha1::InferenceServer| {
+        let clusters = server.status.iter().flat_map(|status| &status.clusters);
+        let done = clusters
+            .into_iter()
+            .filter(|cluster| cluster.replicas.ready == 2);
+        done.map(|cluster| cluster.cluster_id.as_str()).eq(["west"])
+    };
+    fleet
+        .server_until("frozen", "hello", west_done)
+        .await
+        .unwrap();
+    east.resume_api_server().await.unwrap();
+    fleet.ready("frozen", "hello").await.unwrap();
+
+    east.stop_api_server().await.unwrap();
+    changed.spec.replicas = 1;
+    fleet.apply(&changed).await.unwrap();
+    let west_done = |server: &crds::v1alpha1::InferenceServer| {
+        let clusters = server.status.iter().flat_map(|status| &status.clusters);
+        let done = clusters
+            .into_iter()
+            .filter(|cluster| cluster.replicas.wanted == 1 && cluster.replicas.ready == 1);
+        done.map(|cluster| cluster.cluster_id.as_str()).eq(["west"])
+    };
+    fleet
+        .server_until("frozen", "hello", west_done)
+        .await
+        .unwrap();
+    east.restart_api_server().await.unwrap();
+    fleet.ready("frozen", "hello").await.unwrap();
+    assert_eq!(
+        watch.seen(),
+        Vec::<String>::new(),
+        "east served all the while"
+    );
+}
+
+#[tokio::test]
+async fn the_hubs_own_api_server_may_come_and_go() {
+    let fleet = alone().await;
+    serving(&fleet, "headless", &["east", "west"]).await;
+    let hub = fleet.hub();
+    let before = slices(hub, "headless")
+        .await
+        .get("hello-endpoints-east-ipv4-0")
+        .await
+        .unwrap();
+    hub.restart_api_server().await.unwrap();
+    let api = slices(hub, "headless").await;
+    let look = || async { Ok(api.get("hello-endpoints-east-ipv4-0").await?) };
+    let after = e2e::wait::eventually("the slice", SOON, look)
+        .await
+        .unwrap();
+    assert_eq!(endpoints(&after), endpoints(&before));
+    assert_eq!(
+        after.metadata.resource_version,
+        before.metadata.resource_version
+    );
+    let mut changed = server("headless", &["east", "west"]);
+    changed.spec.replicas = 2;
+    fleet.apply(&changed).await.unwrap();
+    fleet.ready("headless", "hello").await.unwrap();
+    let members: Api<MemberCluster> = Api::all(hub.client().await.unwrap());
+    let listed = tokio::time::timeout(
+        Duration::from_secs(10),
+        members.list(&ListParams::default()),
+    )
+    .await;
+    assert_eq!(listed.unwrap().unwrap().items.len(), 2);
+}
+
+/// Deletes a MemberCluster that only a test has invited.
+pub(crate) async fn forget_member(fleet: &e2e::Installed, name: &str) {
+    let members: Api<MemberCluster> = Api::all(fleet.hub().client().await.unwrap());
+    members
+        .delete(name, &kube::api::DeleteParams::default())
+        .await
+        .unwrap();
+}

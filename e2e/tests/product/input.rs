@@ -1,0 +1,126 @@
+//! Bad input gets a field path and a sentence that says what would be right.
+
+use e2e::installed::example;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+
+use super::shared;
+
+/// What the API server says of the example with one thing changed; empty when it takes it.
+async fn said(installed: &e2e::Installed, pointer: &str, value: Value) -> String {
+    let mut server: Value = example("inferenceserver.yaml").unwrap();
+    let (parent, name) = pointer.rsplit_once('/').unwrap();
+    let parent = server.pointer_mut(parent).unwrap();
+    match name.parse::<usize>() {
+        Ok(index) => parent[index] = value,
+        Err(_) => parent[name] = value,
+    }
+    let name = server["metadata"]["name"].as_str().unwrap().to_owned();
+    let api: Api<crds::v1alpha1::InferenceServer> =
+        Api::namespaced(installed.hub().client().await.unwrap(), "default");
+    let parameters = PatchParams {
+        dry_run: true,
+        ..PatchParams::apply("e2e")
+    };
+    match api.patch(&name, &parameters, &Patch::Apply(server)).await {
+        Ok(_) => String::new(),
+        Err(kube::Error::Api(status)) => status.message,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[tokio::test]
+async fn bad_input_gets_a_field_path_and_a_sentence() {
+    let fleet = shared().await;
+    let target = |id: &str| json!({"clusterId": id});
+    for (pointer, value, path, sentence) in [
+        (
+            "/spec/clusterTargets/0",
+            target("East_1"),
+            "spec.clusterTargets[0].clusterId",
+            "must be the name of a MemberCluster: lower-case letters, digits and hyphens",
+        ),
+        (
+            "/spec/clusterTargets",
+            json!([target("a"), target("a")]),
+            "spec.clusterTargets",
+            "Duplicate value",
+        ),
+        (
+            "/spec/clusterTargets",
+            json!([]),
+            "spec.clusterTargets",
+            "should have at least 1 items",
+        ),
+        (
+            "/spec/clusterTargets/0",
+            json!({"clusterId": "a", "weight": 1001}),
+            "spec.clusterTargets[0].weight",
+            "should be less than or equal to 1000",
+        ),
+        (
+            "/spec/clusterTargets/0",
+            json!({"clusterId": "a", "weight": -1}),
+            "spec.clusterTargets[0].weight",
+            "should be greater than or equal to 0",
+        ),
+        (
+            "/spec/resources/requests",
+            json!({"cpu": "1 core"}),
+            "spec.resources.requests[cpu]",
+            "must be a quantity: a number and at most one suffix, such as 500m, 2 or 16Gi",
+        ),
+        (
+            "/spec/model",
+            json!({"uri": "llama"}),
+            "spec.model.uri",
+            "must be a URI with a scheme",
+        ),
+        (
+            "/spec/replicas",
+            json!(-1),
+            "spec.replicas",
+            "should be greater than or equal to 0",
+        ),
+        (
+            "/metadata/name",
+            json!("1st"),
+            "",
+            "metadata.name must start with a letter and have at most 53",
+        ),
+        (
+            "/metadata/name",
+            json!("x".repeat(54)),
+            "",
+            "metadata.name must start with a letter and have at most 53",
+        ),
+    ] {
+        let message = said(&fleet, pointer, value.clone()).await;
+        assert!(
+            message.contains(path) && message.contains(sentence),
+            "{pointer} {value}: {message:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn good_input_is_taken() {
+    let fleet = shared().await;
+    for (pointer, value) in [
+        (
+            "/spec/clusterTargets/0",
+            json!({"clusterId": "not-there-yet", "weight": 0}),
+        ),
+        ("/spec/runtime", json!({"profile": "not-there-yet"})),
+        (
+            "/spec/resources/requests",
+            json!({"cpu": 1, "memory": "1.5Gi", "nvidia.com/gpu": "2"}),
+        ),
+        ("/metadata/name", json!("x".repeat(53))),
+        ("/spec/replicas", json!(0)),
+    ] {
+        let message = said(&fleet, pointer, value.clone()).await;
+        assert_eq!(message, "", "{pointer} {value}");
+    }
+}
