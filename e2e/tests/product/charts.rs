@@ -11,7 +11,7 @@ use super::shared;
 
 const AGENT: [&str; 3] = [
     "--set=hub.address=192.0.2.1:8443",
-    "--set=hub.ca=certificate",
+    "--set=hub.ca=-----BEGIN CERTIFICATE-----",
     "--set=hub.token=token",
 ];
 

@@ -1,8 +1,9 @@
 //! Bad input gets a field path and a sentence that says what would be right.
 
+use crds::v1alpha1::InferenceServer;
 use e2e::installed::example;
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::{ApiResource, DynamicObject, PostParams};
 use serde_json::{Value, json};
 
 use super::shared;
@@ -16,14 +17,17 @@ async fn said(installed: &e2e::Installed, pointer: &str, value: Value) -> String
         Ok(index) => parent[index] = value,
         Err(_) => parent[name] = value,
     }
-    let name = server["metadata"]["name"].as_str().unwrap().to_owned();
-    let api: Api<crds::v1alpha1::InferenceServer> =
-        Api::namespaced(installed.hub().client().await.unwrap(), "default");
-    let parameters = PatchParams {
+    let client = installed.hub().client().await.unwrap();
+    let resource = ApiResource::erase::<InferenceServer>(&());
+    let api: Api<DynamicObject> = Api::namespaced_with(client, "default", &resource);
+    let parameters = PostParams {
         dry_run: true,
-        ..PatchParams::apply("e2e")
+        ..PostParams::default()
     };
-    match api.patch(&name, &parameters, &Patch::Apply(server)).await {
+    match api
+        .create(&parameters, &serde_json::from_value(server).unwrap())
+        .await
+    {
         Ok(_) => String::new(),
         Err(kube::Error::Api(status)) => status.message,
         Err(error) => panic!("{error}"),

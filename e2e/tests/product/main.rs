@@ -142,7 +142,10 @@ impl SliceWatch {
                 let line = match event.unwrap() {
                     Event::Init | Event::InitApply(_) => continue,
                     Event::InitDone => {
-                        drop(listed.take().map(|listed| listed.send(())));
+                        if let Some(listed) = listed.take() {
+                            // Nobody waits any more: the test has ended.
+                            let _ended = listed.send(());
+                        }
                         continue;
                     }
                     Event::Apply(slice) => format!("{} {:?}", slice.name_any(), endpoints(&slice)),
