@@ -9,13 +9,8 @@ use anyhow::{Context, Result, ensure};
 
 use crate::control::ImageProgram;
 
-/// Packages and the programs they make.
-const PACKAGES: [(&str, &str); 4] = [
-    ("hub", "hub"),
-    ("agent", "agent"),
-    ("echo", "echo"),
-    ("cli", "kubectl-inferfleet"),
-];
+/// The packages whose programs make the product.
+const PACKAGES: [&str; 4] = ["hub", "agent", "echo", "cli"];
 
 /// Where the product's programs are.
 #[derive(Debug, Clone)]
@@ -49,8 +44,15 @@ impl Product {
             .args(["build", "--quiet", "--profile", &profile])
             .arg("--target-dir");
         command.arg(folder.parent().context("no target folder")?);
-        for (package, _) in PACKAGES {
-            command.args(["--package", package]);
+        // With the features that the running program was built with, so that nothing is built twice: tests are built for
+        // the whole workspace, with what only tests need.
+        if is_test(&std::env::current_exe().context("find this program")?) {
+            command.args(["--workspace", "--bins", "--tests"]);
+        } else {
+            command.args(["--package", "e2e"]);
+            for package in PACKAGES {
+                command.args(["--package", package]);
+            }
         }
         // Cargo sets these for this crate; the build is not of this crate.
         for (name, _) in
@@ -96,16 +98,20 @@ impl Product {
 fn profile_folder() -> Result<PathBuf> {
     let this = std::env::current_exe().context("find this program")?;
     let folder = this.parent().context("this program has no folder")?;
-    let inner = ["deps", "examples"].map(Path::new);
-    let is_inner = folder
-        .file_name()
-        .is_some_and(|name| inner.iter().any(|inner| inner.as_os_str() == name));
-    let folder = if is_inner {
+    let folder = if is_test(&this) {
         folder.parent().context("no profile folder")?
     } else {
         folder
     };
     Ok(folder.to_owned())
+}
+
+/// Cargo puts tests into a folder `deps` of the profile's.
+fn is_test(program: &Path) -> bool {
+    program
+        .parent()
+        .and_then(Path::file_name)
+        .is_some_and(|folder| folder == "deps")
 }
 
 /// This crate's own program, which is the supervisor: beside or above the running one.
