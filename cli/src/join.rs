@@ -24,8 +24,10 @@ use serde_json::json;
 const HUB: &str = "inferfleet-hub";
 /// Annotation of the hub's Service: the address that agents dial, when it is not its load balancer's.
 const ADDRESS: &str = "inferfleet.io/address";
-/// The field manager of this command.
-const MANAGER: &str = "kubectl-inferfleet";
+/// The field manager of the token.
+const TOKEN_MANAGER: &str = "kubectl-inferfleet-token";
+/// The field manager of the Gateway.
+const GATEWAY_MANAGER: &str = "kubectl-inferfleet-gateway";
 /// How long a token opens anything.
 const TOKEN_LIFETIME: Duration = Duration::from_hours(1);
 const TOKEN_BYTES: usize = 32;
@@ -176,22 +178,42 @@ impl Join {
     }
 
     /// Writes the MemberCluster. Only the token's hash leaves this process.
+    ///
+    /// The token and the Gateway have a field manager each: joining again without a Gateway leaves the one that is there.
     async fn invite(&self, client: Client, token: &str) -> anyhow::Result<()> {
-        let spec = MemberClusterSpec {
-            gateway: self.gateway.clone().map(|Gateway(gateway)| gateway),
-            join_token: Some(JoinToken {
-                sha256: hexadecimal(token.as_bytes()),
-                expires_at: Time(expiry()),
-            }),
+        let join_token = JoinToken {
+            sha256: hexadecimal(token.as_bytes()),
+            expires_at: Time(expiry()),
         };
+        let token = MemberClusterSpec {
+            join_token: Some(join_token),
+            gateway: None,
+        };
+        self.write(&client, TOKEN_MANAGER, &token).await?;
+        if let Some(Gateway(gateway)) = &self.gateway {
+            let spec = MemberClusterSpec {
+                join_token: None,
+                gateway: Some(gateway.clone()),
+            };
+            self.write(&client, GATEWAY_MANAGER, &spec).await?;
+        }
+        Ok(())
+    }
+
+    async fn write(
+        &self,
+        client: &Client,
+        manager: &str,
+        spec: &MemberClusterSpec,
+    ) -> anyhow::Result<()> {
         let document = json!({
             "apiVersion": "inferfleet.io/v1alpha1",
             "kind": "MemberCluster",
             "metadata": {"name": self.cluster.as_str()},
             "spec": spec,
         });
-        let members: Api<MemberCluster> = Api::all(client);
-        let parameters = PatchParams::apply(MANAGER).force();
+        let members: Api<MemberCluster> = Api::all(client.clone());
+        let parameters = PatchParams::apply(manager).force();
         let written = members
             .patch(self.cluster.as_str(), &parameters, &Patch::Apply(document))
             .await;

@@ -13,9 +13,6 @@ pub mod v1alpha1;
 pub use names::ClusterName;
 pub use quantity::Quantity;
 
-/// The API group of every kind here.
-pub const GROUP: &str = "inferfleet.io";
-
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 

@@ -34,6 +34,8 @@ pub const APPLY_REFUSED: &str = "ApplyRefused";
 pub const APPLY_FAILED: &str = "ApplyFailed";
 /// The hub's value can't be read by this agent.
 pub const INVALID_PLACEMENT: &str = "InvalidPlacement";
+/// What an agent reported can't be shown or used as it stands.
+pub const INVALID_REPORT: &str = "InvalidReport";
 /// The placement is being removed from the member cluster.
 pub const REMOVING: &str = "Removing";
 

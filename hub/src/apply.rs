@@ -3,6 +3,7 @@
 use std::{fmt::Debug, sync::Arc};
 
 use crds::{labels, reason};
+use futures::StreamExt;
 use gateway_api::httproutes::HttpRoute;
 use hub_plan::{
     Plan,
@@ -25,38 +26,13 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::observe::Caches;
 
+/// Objects of one server that are written at once.
+const WRITES_AT_ONCE: usize = 16;
+
 /// Writes discovery objects.
 pub struct Applier {
     client: Client,
     caches: Caches,
-}
-
-/// What became of a plan.
-#[derive(Debug, Default)]
-pub struct Outcome {
-    /// What the API server did not take.
-    pub failures: Vec<Failure>,
-    /// Some of it may be taken later.
-    pub retry: bool,
-}
-
-impl Outcome {
-    fn add(&mut self, kind: &str, error: &Error) {
-        let later = error.retry() == Retry::Later;
-        let reason = match error {
-            Error::NameConflict { .. } => reason::NAME_CONFLICT,
-            Error::Apply { .. } | Error::Delete { .. } if later => reason::APPLY_FAILED,
-            Error::Apply { .. } | Error::Delete { .. } => reason::APPLY_REFUSED,
-        };
-        tracing::warn!(error = error.sentence(), "not applied");
-        self.retry |= later;
-        self.failures.push(Failure {
-            kind: kind.to_owned(),
-            reason,
-            message: error.sentence(),
-            passing: later,
-        });
-    }
 }
 
 impl Applier {
@@ -65,9 +41,10 @@ impl Applier {
         Self { client, caches }
     }
 
-    /// Writes what differs: Services, then slices, then routes; then deletes what is surplus, routes first. One failure
-    /// stops nothing else.
-    pub async fn apply(&self, key: &ObjectKey, plan: &Plan) -> Outcome {
+    /// Writes what differs: Services, then slices, then the routes that name them; then deletes what is surplus, routes
+    /// first. What a route names exists before it and goes after it: so no route is written over a Service that was refused,
+    /// and nothing that a route may still name is deleted while one can't be changed.
+    pub async fn apply(&self, key: &ObjectKey, plan: &Plan) -> Vec<Failure> {
         let Plan {
             services,
             slices,
@@ -76,30 +53,45 @@ impl Applier {
             release: _,
             status: _,
         } = plan;
-        let mut outcome = Outcome::default();
-        for service in services {
-            self.put(&self.caches.services, service, &mut outcome).await;
+        let mut failures = self.put_all(&self.caches.services, services).await;
+        failures.extend(self.put_all(&self.caches.slices, slices).await);
+        if !failures.is_empty() {
+            return failures;
         }
-        // Slices of many clusters go at once: one that is slow to be taken holds none of the others.
-        let slices = slices.iter().map(async |slice| {
-            let mut outcome = Outcome::default();
-            self.put(&self.caches.slices, slice, &mut outcome).await;
-            outcome
-        });
-        for Outcome { failures, retry } in futures::future::join_all(slices).await {
-            outcome.failures.extend(failures);
-            outcome.retry |= retry;
-        }
-        for route in routes {
-            self.put(&self.caches.routes, route, &mut outcome).await;
-        }
+        failures.extend(self.put_all(&self.caches.routes, routes).await);
         for reference in surplus {
-            self.delete(key, reference, &mut outcome).await;
+            if !failures.is_empty() {
+                break;
+            }
+            failures.extend(self.delete(key, reference).await);
         }
-        outcome
+        failures
     }
 
-    async fn put<K>(&self, cache: &Cache<K>, object: &K, outcome: &mut Outcome)
+    /// Objects of one kind, some at once: one that is slow to be taken holds up none of the others.
+    async fn put_all<K>(&self, cache: &Cache<K>, objects: &[K]) -> Vec<Failure>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Serialize
+            + DeserializeOwned
+            + Clone
+            + Debug
+            + Send
+            + Sync
+            + 'static,
+    {
+        let mut writes = Vec::with_capacity(objects.len());
+        for object in objects {
+            writes.push(self.put(cache, object));
+        }
+        let written: Vec<_> = futures::stream::iter(writes)
+            .buffer_unordered(WRITES_AT_ONCE)
+            .collect()
+            .await;
+        written.into_iter().flatten().collect()
+    }
+
+    async fn put<K>(&self, cache: &Cache<K>, object: &K) -> Option<Failure>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
             + Serialize
@@ -114,8 +106,13 @@ impl Applier {
         let desired = match Desired::new(object) {
             Ok(desired) => desired,
             Err(error) => {
-                tracing::error!(%kind, %error, "an object can't be encoded");
-                return;
+                let message = format!("{kind} can't be encoded: {error}");
+                return Some(Failure {
+                    kind: kind.into_owned(),
+                    reason: reason::APPLY_REFUSED,
+                    message,
+                    passing: false,
+                });
             }
         };
         let live: Option<Arc<K>> = cache.get(&desired.key);
@@ -123,7 +120,7 @@ impl Applier {
             .as_ref()
             .is_some_and(|live| !desired.differs_from(live.meta(), labels::HUB))
         {
-            return;
+            return None;
         }
         match apply(
             &self.client,
@@ -139,12 +136,13 @@ impl Applier {
                 if let Ok(written) = written.try_parse::<K>() {
                     cache.note(written);
                 }
+                None
             }
-            Err(error) => outcome.add(&kind, &error),
+            Err(error) => Some(failure(&kind, &error)),
         }
     }
 
-    async fn delete(&self, server: &ObjectKey, reference: &Reference, outcome: &mut Outcome) {
+    async fn delete(&self, server: &ObjectKey, reference: &Reference) -> Option<Failure> {
         let Reference { kind, name, uid } = reference;
         let resource = match kind {
             Kind::Route => ApiResource::erase::<HttpRoute>(&()),
@@ -161,8 +159,27 @@ impl Applier {
         )
         .await
         {
-            Ok(()) => tracing::info!(kind = resource.kind, object = %key, "deleted"),
-            Err(error) => outcome.add(&resource.kind, &error),
+            Ok(()) => {
+                tracing::info!(kind = resource.kind, object = %key, "deleted");
+                None
+            }
+            Err(error) => Some(failure(&resource.kind, &error)),
         }
+    }
+}
+
+fn failure(kind: &str, error: &Error) -> Failure {
+    let passing = error.retry() == Retry::Later;
+    let reason = match error {
+        Error::NameConflict { .. } => reason::NAME_CONFLICT,
+        Error::Apply { .. } | Error::Delete { .. } if passing => reason::APPLY_FAILED,
+        Error::Apply { .. } | Error::Delete { .. } => reason::APPLY_REFUSED,
+    };
+    tracing::warn!(error = error.sentence(), "not applied");
+    Failure {
+        kind: kind.to_owned(),
+        reason,
+        message: error.sentence(),
+        passing,
     }
 }

@@ -44,7 +44,7 @@ impl Default for Caches {
             profiles: Cache::new(trim),
             services: Cache::new(trim),
             slices: Cache::new(trim),
-            routes: Cache::new(trim),
+            routes: Cache::optional(trim),
         }
     }
 }

@@ -32,7 +32,14 @@ pub struct Error {
 impl Error {
     /// The object is gone, or another has taken its name: the watch says so, and nothing is left to report on.
     pub fn is_gone(&self) -> bool {
-        matches!(self.source.as_ref(), kube::Error::Api(status) if matches!(status.code, 404 | 409 | 422))
+        let kube::Error::Api(status) = self.source.as_ref() else {
+            return false;
+        };
+        let causes = status.details.iter().flat_map(|details| &details.causes);
+        let replaced = causes
+            .into_iter()
+            .any(|cause| cause.field == "metadata.uid");
+        status.code == 404 || (matches!(status.code, 409 | 422) && replaced)
     }
 
     /// The error and its cause.
@@ -155,7 +162,12 @@ pub async fn member(
     if status == previous {
         return Next::Rest;
     }
-    let patch = json!({"metadata": {"uid": record.uid()}, "status": status});
+    // The enrollment is another's to write: a copy of it here could undo a newer one.
+    let written = MemberClusterStatus {
+        enrollment: None,
+        ..status
+    };
+    let patch = json!({"metadata": {"uid": record.uid()}, "status": written});
     let api: Api<MemberCluster> = Api::all(client);
     match api
         .patch_status(&name, &PatchParams::default(), &Patch::Merge(patch))

@@ -9,7 +9,7 @@ use anyhow::Context;
 use crds::v1alpha1::GatewayReference;
 use futures::future::BoxFuture;
 use kube::Client;
-use operator::{cache::ObjectKey, wake::Backoff};
+use operator::{cache::ObjectKey, client::Clients, wake::Backoff};
 use prometheus_client::registry::Registry;
 use proto::transport::{
     authority::Authority,
@@ -44,7 +44,10 @@ const STOP_GRACE: Duration = Duration::from_secs(5);
 pub async fn run(args: Args) -> anyhow::Result<()> {
     // A second provider can't be there: this is the first thing that is done.
     drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
-    let client = Client::try_default().await.context("find the API server")?;
+    let Clients {
+        write: client,
+        watch,
+    } = operator::client::connect().await?;
     let hub_id = authority::cluster_uid(&client).await?;
     let kept = authority::load(&client, &args.namespace, &hub_id).await?;
     authority::publish(
@@ -65,7 +68,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         .await
         .with_context(|| format!("listen at {}", args.admin_listen))?;
     let mut tasks = JoinSet::new();
-    let fleet = start(&mut tasks, client, args.gateway(), enrollment);
+    let fleet = start(&mut tasks, client, &watch, args.gateway(), enrollment);
     tasks.spawn(serve_admin(admin, fleet.caches.clone()));
     let renewal = authority::keep_serving(
         server_authority,
@@ -86,13 +89,14 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
 fn start(
     tasks: &mut JoinSet<anyhow::Result<()>>,
     client: Client,
+    watch_client: &Client,
     gateway: Option<GatewayReference>,
     enrollment: Enrollment,
 ) -> Arc<Fleet> {
     let caches = Caches::default();
     let wakeups = Arc::new(Wakeups::default());
     let placer = Arc::new(Placer::new(caches.clone()));
-    for watch in caches.watches(&client, &wakeups) {
+    for watch in caches.watches(watch_client, &wakeups) {
         spawn(tasks, watch, "a watch");
     }
     let reconciler = Reconciler::new(client.clone(), caches.clone(), Arc::clone(&placer), gateway);

@@ -21,7 +21,7 @@ use operator::{cache::ObjectKey, wake::Next};
 use proto::PlacementKey;
 
 use crate::{
-    apply::{Applier, Outcome},
+    apply::Applier,
     observe::Caches,
     report,
     session::members::{Member, Members},
@@ -80,38 +80,54 @@ impl Placer {
             }
             return;
         };
-        let holders = self.members.holders(&placement);
+        let holders = self.concerned(&server, &placement);
         let profile = self
             .caches
             .profiles
             .get(&ObjectKey::new("", &server.spec.runtime.profile));
         let gateways = self.gateways(&server);
         let planned = placements(&server, profile.as_deref(), &gateways, &holders);
-        let bodies: Vec<_> = planned
-            .specs
-            .iter()
-            .filter_map(|spec| serde_json::to_vec(spec).ok())
-            .map(Bytes::from)
-            .collect();
+        // Encoded once, however many clusters a body goes to.
+        let encode = |spec| serde_json::to_vec(spec).map(Bytes::from);
+        let bodies: Vec<_> = match planned.specs.iter().map(encode).collect() {
+            Ok(bodies) => bodies,
+            Err(error) => {
+                tracing::error!(server = %key, %error, "a placement can't be encoded");
+                return;
+            }
+        };
         let uid = server.uid().unwrap_or_default();
         for (cluster, intent) in planned.intents {
             let Some(member) = self.member(cluster.as_str()) else {
                 continue;
             };
             let mut state = member.lock();
-            match intent {
-                Intent::Run(index) => {
-                    if let Some(body) = bodies.get(index) {
-                        state.machine.want(placement.clone(), &uid, body.clone());
-                    }
-                }
-                Intent::Keep => state.machine.keep(placement.clone()),
-                Intent::Remove => state.machine.remove(&placement, &uid),
-            }
+            let news = match intent {
+                // Who holds a value must be asked on the way out: so none is given before the finalizer says so.
+                Intent::Run(_) if !has_finalizer(&server) => state.keep(&placement),
+                Intent::Run(index) => bodies
+                    .get(index)
+                    .is_some_and(|body| state.want(&placement, &uid, body.clone())),
+                Intent::Keep => state.keep(&placement),
+                Intent::Remove => state.remove(&placement, &uid),
+            };
             drop(state);
-            member.news.notify_waiters();
+            if news {
+                member.news.notify_waiters();
+            }
         }
         drop(placing);
+    }
+
+    /// The clusters that hold, or may hold, a part of the server beside its targets: those that the hub tells of it, and
+    /// those that its status names. What an agent says of itself does not count: it could hold up a server that it never had.
+    fn concerned(&self, server: &InferenceServer, key: &PlacementKey) -> BTreeSet<ClusterName> {
+        let named = server.status.iter().flat_map(|status| &status.clusters);
+        let mut names: BTreeSet<_> = named
+            .filter_map(|cluster| cluster.cluster_id.parse().ok())
+            .collect();
+        names.extend(self.members.telling(key));
+        names
     }
 
     fn gateways(
@@ -134,14 +150,8 @@ impl Placer {
         else {
             return BTreeMap::new();
         };
-        // A cluster that is no target counts only if it was one: whatever an agent says that it holds, it can't hold up a
-        // server that never was its own.
-        let known = server.status.iter().flat_map(|status| &status.clusters);
-        let known: BTreeSet<ClusterName> = known
-            .filter_map(|cluster| cluster.cluster_id.parse().ok())
-            .collect();
         let mut names = targets(server);
-        names.extend(self.members.holders(&key).intersection(&known).cloned());
+        names.extend(self.concerned(server, &key));
         let facts = |name: ClusterName| {
             let record = self.caches.members.get(&ObjectKey::new("", name.as_str()));
             let membership = record.as_deref().map_or(Membership::Absent, membership);
@@ -215,10 +225,9 @@ impl Reconciler {
         let Some(plan) = self.plan(&key, Vec::new()) else {
             return Next::Rest;
         };
-        let Outcome {
-            failures,
-            retry: apply_again,
-        } = self.applier.apply(&key, &plan).await;
+        let failures = self.applier.apply(&key, &plan).await;
+        // Also what is refused for good: what stands in the way is often somebody else's, which no watch of ours shows.
+        let apply_again = !failures.is_empty();
         // What was written is in the caches: the status speaks of the world after the writes.
         let Some(plan) = self.plan(&key, failures) else {
             return Next::Rest;

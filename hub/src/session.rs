@@ -1,5 +1,6 @@
 //! The agents' streams. Who speaks is what the client certificate says, and a member's state is reached by nothing else.
 
+mod bounds;
 pub mod members;
 mod stream;
 
@@ -26,7 +27,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use self::members::Member;
+use self::stream::Stream;
 use crate::{
     enrollment::Enrollment,
     observe::{Caches, Wakeups},
@@ -98,14 +99,8 @@ impl fleet_server::Fleet for Service {
             }
         };
         match fleet.open(&peer, &hello) {
-            Ok((member, session)) => {
-                tokio::spawn(stream::run(
-                    Arc::clone(fleet),
-                    member,
-                    session,
-                    inbox,
-                    outbox,
-                ));
+            Ok(stream) => {
+                tokio::spawn(stream.run(inbox, outbox));
                 Ok(Response::new(ReceiverStream::new(answers)))
             }
             Err(rejection) => Ok(rejected(&outbox, answers, *rejection)),
@@ -126,12 +121,21 @@ impl Fleet {
         Instant::now().duration_since(self.start)
     }
 
+    /// A moment of the wall clock, by the fleet's own.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "certificates are dated by the wall clock, read at the edge"
+    )]
+    fn until(&self, moment: SystemTime) -> Duration {
+        self.elapsed() + moment.duration_since(SystemTime::now()).unwrap_or_default()
+    }
+
     /// Opens the session of an authenticated agent, and fences its older one.
     fn open(
-        &self,
+        self: &Arc<Self>,
         peer: &PeerIdentity,
         hello: &Hello,
-    ) -> Result<(Arc<Member>, SessionId), Box<HubMessage>> {
+    ) -> Result<Stream, Box<HubMessage>> {
         if !self.caches.is_synced() {
             let mut message = reject(RejectReason::Busy, "the hub is starting");
             if let Some(hub_message::Body::Reject(reject)) = &mut message.body {
@@ -156,11 +160,16 @@ impl Fleet {
         let fenced = fenced.map_err(|rejection: Rejection| Box::new(rejection.message()))?;
         state.opened(session, hello);
         drop(state);
-        tracing::info!(cluster = %member.name, %session, ?fenced, agent = hello.agent_version, "session opened");
+        tracing::info!(cluster = %member.name, %session, ?fenced, agent = hello.agent_version, serial = peer.serial, "session opened");
         member.news.notify_waiters();
         self.wakeups.members.wake(member.name.as_str().to_owned());
         self.wakeups.wake_targeting(member.name.as_str());
-        Ok((member, session))
+        Ok(Stream {
+            fleet: Arc::clone(self),
+            member,
+            session,
+            expires: self.until(peer.not_after),
+        })
     }
 
     /// The MemberCluster of a certificate.

@@ -3,21 +3,24 @@
 //! Owns one kind's objects as the API server last told them, trimmed to what is read. It must not write, and it must
 //! not decide: whoever wants to know of a change is called with the object before and after.
 
+mod store;
+
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
     time::Duration,
 };
 
 use futures::StreamExt;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
     Api, Resource, ResourceExt,
     runtime::watcher::{self, Event},
 };
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
+
+use self::store::{News, Store};
 
 /// Namespace (empty for what has none) and name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,7 +75,8 @@ impl<K> Change<'_, K> {
 /// The objects of one kind. Clones share them.
 pub struct Cache<K> {
     trim: fn(&mut K),
-    objects: Arc<RwLock<BTreeMap<ObjectKey, Arc<K>>>>,
+    optional: bool,
+    store: Arc<RwLock<Store<K>>>,
     synced: watch::Sender<bool>,
     installed: watch::Sender<bool>,
 }
@@ -81,7 +85,8 @@ impl<K> Clone for Cache<K> {
     fn clone(&self) -> Self {
         Self {
             trim: self.trim,
-            objects: Arc::clone(&self.objects),
+            optional: self.optional,
+            store: Arc::clone(&self.store),
             synced: self.synced.clone(),
             installed: self.installed.clone(),
         }
@@ -91,7 +96,7 @@ impl<K> Clone for Cache<K> {
 impl<K> fmt::Debug for Cache<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cache")
-            .field("objects", &self.read().len())
+            .field("objects", &self.read().iter().count())
             .field("synced", &self.is_synced())
             .finish()
     }
@@ -102,35 +107,49 @@ impl<K> Cache<K> {
     pub fn new(trim: fn(&mut K)) -> Self {
         Self {
             trim,
-            objects: Arc::default(),
+            optional: false,
+            store: Arc::default(),
             synced: watch::Sender::new(false),
             installed: watch::Sender::new(true),
         }
     }
 
+    /// An empty cache of a kind that an API server may lack: then it counts as one with no objects. Any other kind that is
+    /// missing leaves its cache unfilled: who reads it must wait, not take it for empty.
+    pub fn optional(trim: fn(&mut K)) -> Self {
+        Self {
+            optional: true,
+            ..Self::new(trim)
+        }
+    }
+
     /// The object of that name.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
-        self.read().get(key).map(Arc::clone)
+        self.read().get(key)
     }
 
     /// All objects, by key.
     pub fn all(&self) -> BTreeMap<ObjectKey, Arc<K>> {
-        self.read().clone()
+        self.read()
+            .iter()
+            .map(|(key, object)| (key.clone(), Arc::clone(object)))
+            .collect()
     }
 
     /// The objects that `keep` picks.
     pub fn filter(&self, keep: impl Fn(&K) -> bool) -> Vec<Arc<K>> {
-        self.read()
-            .values()
-            .filter(|object| keep(object))
-            .map(Arc::clone)
+        let store = self.read();
+        store
+            .iter()
+            .filter(|(_, object)| keep(object))
+            .map(|(_, object)| Arc::clone(object))
             .collect()
     }
 
     /// The objects of a namespace whose names begin so.
     pub fn prefixed(&self, namespace: &str, prefix: &str) -> Vec<Arc<K>> {
-        let objects = self.read();
-        let from = objects.range(ObjectKey::new(namespace, prefix)..);
+        let store = self.read();
+        let from = store.from(ObjectKey::new(namespace, prefix));
         from.take_while(|(key, _)| key.namespace == namespace && key.name.starts_with(prefix))
             .map(|(_, object)| Arc::clone(object))
             .collect()
@@ -158,12 +177,12 @@ impl<K> Cache<K> {
         drop(synced.wait_for(|synced| *synced).await);
     }
 
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, BTreeMap<ObjectKey, Arc<K>>> {
-        self.objects.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> RwLockReadGuard<'_, Store<K>> {
+        self.store.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> std::sync::RwLockWriteGuard<'_, BTreeMap<ObjectKey, Arc<K>>> {
-        self.objects.write().unwrap_or_else(PoisonError::into_inner)
+    fn write(&self) -> RwLockWriteGuard<'_, Store<K>> {
+        self.store.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -174,8 +193,8 @@ where
     /// Keeps the cache right until the task is dropped. `changed` is called after each change, with the cache already
     /// holding it, and may only wake.
     ///
-    /// An API server that does not know the kind counts as one with no objects, but takes none away: a kind that is missing
-    /// for a moment must not look like all of them deleted. It is asked again, so that the kind is picked up when it appears.
+    /// An API server that does not know the kind takes no object away: a kind that is missing for a moment must not look like
+    /// all of them deleted. It is asked again, so that the kind is picked up when it appears.
     pub async fn run(
         self,
         api: Api<K>,
@@ -217,66 +236,27 @@ where
             }
             Event::InitDone => {
                 self.set_installed(true);
-                self.replace(std::mem::take(listed), changed);
+                let news = self.write().replace(std::mem::take(listed));
+                self.synced.send_replace(true);
+                announce(news, changed);
             }
             Event::Apply(mut object) => {
                 (self.trim)(&mut object);
-                self.put(ObjectKey::of(&object), object, changed);
+                let news = self.write().put(ObjectKey::of(&object), object);
+                announce(news, changed);
             }
-            Event::Delete(object) => self.remove(&ObjectKey::of(&object), changed),
+            Event::Delete(object) => {
+                let news = self.write().remove(&ObjectKey::of(&object), &object);
+                announce(news, changed);
+            }
         }
     }
 
-    /// Takes the answer to a write of our own, so that the next plan sees it before the watch brings it, and writes
-    /// nothing twice. Announces nothing: the writer knows.
+    /// Takes the answer to a write of our own, so that the next plan sees it before the watch brings it, and writes nothing
+    /// twice. The watch announces it when it gets there.
     pub fn note(&self, mut written: K) {
         (self.trim)(&mut written);
-        self.put(ObjectKey::of(&written), written, &|_| {});
-    }
-
-    /// Keeps an object, unless the one held is as new: our own write may have been noted before the watch brings it.
-    fn put(&self, key: ObjectKey, object: K, changed: &impl Fn(Change<'_, K>)) {
-        let (before, object) = {
-            let mut objects = self.write();
-            if objects
-                .get(&key)
-                .is_some_and(|held| !is_newer(object.meta(), held.meta()))
-            {
-                return;
-            }
-            let object = Arc::new(object);
-            (objects.insert(key, Arc::clone(&object)), object)
-        };
-        changed(Change {
-            before: before.as_ref(),
-            after: Some(&object),
-        });
-    }
-
-    fn remove(&self, key: &ObjectKey, changed: &impl Fn(Change<'_, K>)) {
-        let before = self.write().remove(key);
-        if before.is_some() {
-            changed(Change {
-                before: before.as_ref(),
-                after: None,
-            });
-        }
-    }
-    /// The cache becomes `listed`. Only what differs is announced: a watch that starts over is no news.
-    fn replace(&self, listed: BTreeMap<ObjectKey, K>, changed: &impl Fn(Change<'_, K>)) {
-        let gone: Vec<_> = self
-            .read()
-            .keys()
-            .filter(|key| !listed.contains_key(key))
-            .cloned()
-            .collect();
-        for key in gone {
-            self.remove(&key, changed);
-        }
-        for (key, object) in listed {
-            self.put(key, object, changed);
-        }
-        self.synced.send_replace(true);
+        self.write().note(ObjectKey::of(&written), written);
     }
 
     /// Returns whether that is news.
@@ -290,24 +270,21 @@ where
             if self.set_installed(false) {
                 tracing::info!(kind, "the API server does not know the kind");
             }
-            self.synced.send_replace(true);
+            if self.optional {
+                self.synced.send_replace(true);
+            }
         } else {
             tracing::warn!(kind, %error, "watch interrupted");
         }
     }
 }
 
-/// Is `object` newer than the one held? Versions of one object are ordered numbers (KEP-5504); an object made anew
-/// under the same name has another UID and a greater version.
-fn is_newer(object: &ObjectMeta, held: &ObjectMeta) -> bool {
-    let version = |meta: &ObjectMeta| {
-        meta.resource_version
-            .as_deref()
-            .and_then(|version| version.parse::<u64>().ok())
-    };
-    match (version(object), version(held)) {
-        (Some(object), Some(held)) => object > held,
-        (None, _) | (_, None) => object.resource_version != held.resource_version,
+fn announce<K>(news: impl IntoIterator<Item = News<K>>, changed: &impl Fn(Change<'_, K>)) {
+    for (before, after) in news {
+        changed(Change {
+            before: before.as_ref(),
+            after: after.as_ref(),
+        });
     }
 }
 

@@ -6,6 +6,7 @@
 pub mod admin;
 pub mod apply;
 pub mod cache;
+pub mod client;
 pub mod ownership;
 pub mod telemetry;
 pub mod wake;

@@ -92,16 +92,6 @@ pub enum TransportError {
     Serve(tonic::transport::Error),
 }
 
-impl TransportError {
-    /// Whether trying again later can help without any change of configuration.
-    pub fn is_transient(&self) -> bool {
-        match self {
-            Self::Dial { .. } | Self::Serve(_) => true,
-            Self::Certificate(_) | Self::Tls(_) | Self::Trust(_) | Self::Address(_) => false,
-        }
-    }
-}
-
 /// tonic says "transport error" and keeps the reason in its sources.
 fn causes(error: &tonic::transport::Error) -> String {
     let mut text = error.to_string();

@@ -209,6 +209,21 @@ fn service(facts: &Facts<'_>, name: String) -> Service {
     }
 }
 
+/// A slice under a class's Service has a dot where the common one's has a hyphen: a cluster may be called `w1-east`.
+fn slice_name(
+    facts: &Facts<'_>,
+    service: &str,
+    cluster: &ClusterName,
+    family: &str,
+    shard: usize,
+) -> String {
+    if service == names::discovery_service(facts.name()) {
+        names::endpoint_slice(facts.name(), cluster, family, shard)
+    } else {
+        format!("{service}.{cluster}-{family}-{shard}")
+    }
+}
+
 /// The slices of one cluster under one Service.
 fn slices(
     facts: &Facts<'_>,
@@ -227,7 +242,7 @@ fn slices(
     let mut slices = Vec::new();
     for (family, addresses) in families {
         for (shard, addresses) in addresses.chunks(ADDRESSES_PER_SLICE).enumerate() {
-            let name = format!("{service}-{}-{family}-{shard}", cluster.name);
+            let name = slice_name(facts, service, &cluster.name, family, shard);
             let mut metadata = metadata(facts, name);
             metadata.labels.get_or_insert_default().extend(
                 [

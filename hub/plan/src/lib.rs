@@ -27,7 +27,7 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 
-use crate::facts::{Facts, Reference};
+use crate::facts::{Facts, Observed, Reference};
 
 /// All that the hub does for one server. No choices are left in it.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,6 +60,11 @@ pub fn plan(facts: &Facts<'_>, now: Timestamp) -> Plan {
     let verdicts = conditions::judge(facts, &clusters, &discovery);
     let status = status::status(facts, &clusters, &verdicts, now);
     let surplus = surplus(facts, &discovery, &routes);
+    let discovery = if deleting {
+        still_there(facts, discovery)
+    } else {
+        discovery
+    };
     Plan {
         services: discovery.services,
         slices: discovery.slices,
@@ -68,6 +73,29 @@ pub fn plan(facts: &Facts<'_>, now: Timestamp) -> Plan {
         release,
         status,
     }
+}
+
+/// What of the plan exists already: on its way out a server gets nothing new, whatever takes away what it had.
+fn still_there(facts: &Facts<'_>, mut discovery: endpoints::Discovery) -> endpoints::Discovery {
+    let stays = |meta: &ObjectMeta, there: Option<&ObjectMeta>| {
+        meta.name.is_some() && there.is_some_and(|there| there.deletion_timestamp.is_none())
+    };
+    let Observed {
+        services, slices, ..
+    } = &facts.observed;
+    discovery.services.retain(|service| {
+        let there = services
+            .iter()
+            .find(|there| there.metadata.name == service.metadata.name);
+        stays(&service.metadata, there.map(|there| &there.metadata))
+    });
+    discovery.slices.retain(|slice| {
+        let there = slices
+            .iter()
+            .find(|there| there.metadata.name == slice.metadata.name);
+        stays(&slice.metadata, there.map(|there| &there.metadata))
+    });
+    discovery
 }
 
 /// What we own and the plan no longer has: routes go before what they name.
@@ -91,10 +119,12 @@ fn surplus(
         .filter_map(|service| service.metadata.name.as_deref())
         .collect();
     let absent = |meta: &ObjectMeta, names: &[&str]| {
-        !meta
-            .name
-            .as_deref()
-            .is_some_and(|name| names.contains(&name))
+        // What is on its way out already is not told again.
+        meta.deletion_timestamp.is_none()
+            && !meta
+                .name
+                .as_deref()
+                .is_some_and(|name| names.contains(&name))
     };
     let observed = &facts.observed;
     let routes = observed

@@ -36,7 +36,14 @@ pub fn status(
         .iter()
         .filter(|cluster| !cluster.gone || (cluster.weight.is_some() && !deleting))
         .collect();
-    worst_first.sort_by(|a, b| a.state.cmp(&b.state).then_with(|| a.name.cmp(&b.name)));
+    // Former targets come before all: this list is the hub's memory of them, and it is cut at its end.
+    worst_first.sort_by_key(|cluster| {
+        (
+            cluster.weight.is_some(),
+            cluster.state,
+            cluster.name.clone(),
+        )
+    });
     InferenceServerStatus {
         observed_generation: generation,
         state: state(facts, &worst_first, verdicts),

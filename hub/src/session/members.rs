@@ -5,16 +5,17 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
 };
 
-use crds::{ClusterName, condition::State, v1alpha1::Replicas};
-use hub_plan::facts::{
-    ClusterFacts, EndpointFacts, Membership, PlacementFacts, Refusal, Step, StepFacts,
-};
+use bytes::Bytes;
+use crds::{ClusterName, v1alpha1::Replicas};
+use hub_plan::facts::{ClusterFacts, Membership, PlacementFacts};
 use proto::{
     Hash, PlacementKey, SessionId,
     session::{HubMachine, Limits},
     v1,
 };
 use tokio::sync::Notify;
+
+use super::bounds;
 
 /// Every member cluster, by the UID of its MemberCluster: a certificate names that, and a record made anew under the same
 /// name is another cluster.
@@ -26,21 +27,17 @@ pub struct Members {
 impl Members {
     /// The member of that UID; made when there is none.
     pub fn admit(&self, uid: &str, name: &ClusterName) -> Arc<Member> {
-        let mut members = self.by_uid.write().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(
-            members
-                .entry(uid.to_owned())
-                .or_insert_with(|| Arc::new(Member::new(uid, name.clone()))),
-        )
-    }
-
-    /// The member of that UID.
-    pub fn get(&self, uid: &str) -> Option<Arc<Member>> {
-        self.by_uid
+        let known = self
+            .by_uid
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .get(uid)
-            .map(Arc::clone)
+            .map(Arc::clone);
+        known.unwrap_or_else(|| {
+            let mut members = self.by_uid.write().unwrap_or_else(PoisonError::into_inner);
+            let member = members.entry(uid.to_owned());
+            Arc::clone(member.or_insert_with(|| Arc::new(Member::new(uid, name.clone()))))
+        })
     }
 
     /// Drops the member of that UID, and ends its session.
@@ -65,17 +62,15 @@ impl Members {
         others.map(|(uid, _)| uid.clone()).collect()
     }
 
-    /// The clusters that hold, or are to hold, something under that key.
-    pub fn holders(&self, key: &PlacementKey) -> BTreeSet<ClusterName> {
-        self.filter(|state| state.holds(key))
-            .iter()
-            .map(|member| member.name.clone())
-            .collect()
+    /// The clusters that are told something of that key: a value, or that it is to go.
+    pub fn telling(&self, key: &PlacementKey) -> BTreeSet<ClusterName> {
+        let told = self.filter(|state| state.machine.is_told(key));
+        told.iter().map(|member| member.name.clone()).collect()
     }
 
     /// The members with a trace of that key.
     pub fn knowing(&self, key: &PlacementKey) -> Vec<Arc<Member>> {
-        self.filter(|state| state.holds(key) || state.machine.is_known(key))
+        self.filter(|state| state.machine.is_known(key))
     }
 
     fn filter(&self, keep: impl Fn(&MemberState) -> bool) -> Vec<Arc<Member>> {
@@ -162,7 +157,7 @@ impl MemberState {
         self.session = Some(session);
         self.reports_complete = false;
         self.placements.clear();
-        self.agent_version.clone_from(&hello.agent_version);
+        self.agent_version = bounds::version(&hello.agent_version);
         self.kubernetes_version
             .clone_from(&hello.kubernetes_version);
     }
@@ -178,8 +173,29 @@ impl MemberState {
         live
     }
 
-    /// What the agent said of a placement.
+    /// The cluster is to hold this. Returns whether there is something new to tell it.
+    pub fn want(&mut self, key: &PlacementKey, uid: &str, body: Bytes) -> bool {
+        self.machine.want(key.clone(), uid, body)
+    }
+
+    /// What the cluster holds is to stay. There is nothing to tell it outside of a snapshot.
+    pub fn keep(&mut self, key: &PlacementKey) -> bool {
+        self.machine.keep(key.clone());
+        false
+    }
+
+    /// The cluster is to hold nothing. Returns whether there is something new to tell it.
+    pub fn remove(&mut self, key: &PlacementKey, uid: &str) -> bool {
+        let known = self.machine.is_going(key, uid) || self.machine.is_removed(key, uid);
+        self.machine.remove(key, uid);
+        !known
+    }
+
+    /// What the agent said of a placement. Of what it holds, or was told, only: it can't fill the hub's memory.
     pub fn placement_reported(&mut self, key: PlacementKey, report: v1::PlacementReport) {
+        if !self.machine.is_known(&key) {
+            return;
+        }
         let said = self.placements.entry(key).or_default();
         // A report is of a value that was applied: what kept it from that has passed.
         said.refusal = said
@@ -191,12 +207,16 @@ impl MemberState {
 
     /// What the agent said of an endpoint.
     pub fn endpoint_reported(&mut self, key: PlacementKey, report: v1::EndpointReport) {
-        self.placements.entry(key).or_default().endpoint = Some(report);
+        if self.machine.is_known(&key) {
+            self.placements.entry(key).or_default().endpoint = Some(report);
+        }
     }
 
     /// The agent can't apply a value.
     pub fn refused(&mut self, key: PlacementKey, refusal: v1::Refused) {
-        self.placements.entry(key).or_default().refusal = Some(refusal);
+        if self.machine.is_known(&key) {
+            self.placements.entry(key).or_default().refusal = Some(refusal);
+        }
     }
 
     /// The agent applied a value.
@@ -218,15 +238,6 @@ impl MemberState {
                 self.placements.remove(key);
             }
         }
-    }
-
-    /// Does the cluster hold, or is it to hold, something under that key?
-    pub fn holds(&self, key: &PlacementKey) -> bool {
-        self.machine.wanted_hash(key).is_some()
-            || self
-                .placements
-                .get(key)
-                .is_some_and(|said| said.placement.is_some())
     }
 
     /// Nobody wants anything under that key any more. What is there goes; what was confirmed as gone is forgotten.
@@ -260,16 +271,16 @@ impl MemberState {
         let refusal = said
             .and_then(|said| said.refusal.as_ref())
             .filter(|refusal| Some(refusal.generation) == wanted);
+        // What is there is heard once both its reports came; what is not there, once all came.
+        let heard = self.session.is_some() && placement.is_some() && endpoint.is_some();
+        let absent = self.reports_complete && placement.is_none() && !self.machine.is_told(key);
         ClusterFacts {
             membership,
-            reporting: self.reports_complete,
-            gone: self.machine.is_removed(key, uid),
-            refusal: refusal.map(|refusal| Refusal {
-                reason: refusal.reason.clone(),
-                message: refusal.message.clone(),
-            }),
+            reporting: self.reports_complete || heard,
+            gone: absent || self.machine.is_removed(key, uid),
+            refusal: refusal.map(bounds::refusal),
             placement: placement.map(|report| self.placement_facts(key, report)),
-            endpoint: endpoint.map(endpoint_facts),
+            endpoint: endpoint.map(bounds::endpoint),
         }
     }
 
@@ -277,45 +288,11 @@ impl MemberState {
         let hash = Hash::from_wire(&report.hash).ok();
         PlacementFacts {
             current: hash.is_some() && hash == self.machine.wanted_hash(key),
-            steps: report.steps.iter().filter_map(step_facts).collect(),
+            steps: report.steps.iter().filter_map(bounds::step).collect(),
             replicas: Replicas {
                 wanted: report.replicas_wanted,
                 ready: report.replicas_ready,
             },
         }
-    }
-}
-
-fn step_facts(report: &v1::StepReport) -> Option<(Step, StepFacts)> {
-    let step = match report.step() {
-        v1::Step::Backend => Step::Backend,
-        v1::Step::TrafficRoute => Step::TrafficRoute,
-        v1::Step::ModelConfig => Step::ModelConfig,
-        v1::Step::Health => Step::Health,
-        // A step of a newer agent: this hub has no condition for it.
-        v1::Step::Unspecified => return None,
-    };
-    let state = match report.verdict() {
-        v1::Verdict::True => State::True,
-        v1::Verdict::False => State::False,
-        v1::Verdict::Unknown | v1::Verdict::Unspecified => State::Unknown,
-    };
-    Some((
-        step,
-        StepFacts {
-            state,
-            reason: report.reason.clone(),
-            message: report.message.clone(),
-        },
-    ))
-}
-
-fn endpoint_facts(report: &v1::EndpointReport) -> EndpointFacts {
-    EndpointFacts {
-        addresses: report.addresses.clone(),
-        // A port beyond 16 bits is none.
-        port: u16::try_from(report.port).unwrap_or_default(),
-        reason: report.reason.clone(),
-        message: report.message.clone(),
     }
 }

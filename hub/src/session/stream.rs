@@ -18,137 +18,156 @@ use super::{Fleet, members::Member};
 /// key, and the newest value goes when there is room.
 pub(super) const OUTBOX: usize = 16;
 
-/// Runs one session until its stream ends, a newer session fences it, or nothing is heard for too long.
-pub(super) async fn run(
-    fleet: Arc<Fleet>,
-    member: Arc<Member>,
-    session: SessionId,
-    mut inbox: Streaming<AgentMessage>,
-    outbox: mpsc::Sender<Result<HubMessage, Status>>,
-) {
-    let cluster = &member.name;
-    loop {
-        let news = member.news.notified();
-        let mut news = std::pin::pin!(news);
-        news.as_mut().enable();
-        if !transmit(&fleet, &member, session, &outbox) {
-            break;
+type Outbox = mpsc::Sender<Result<HubMessage, Status>>;
+
+/// How long a stream that takes nothing is left alone: heartbeats can't go either.
+const FULL_PAUSE: Duration = Duration::from_secs(1);
+
+/// One session's stream. Dropping it ends the session, however its task ends.
+pub(super) struct Stream {
+    pub(super) fleet: Arc<Fleet>,
+    pub(super) member: Arc<Member>,
+    pub(super) session: SessionId,
+    /// When the agent's certificate ends, by the fleet's clock: TLS looks at it when a connection is made, and never again.
+    pub(super) expires: Duration,
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if self.member.lock().closed(self.session) {
+            self.fleet.wakeups.wake_targeting(self.member.name.as_str());
+            self.fleet
+                .wakeups
+                .members
+                .wake(self.member.name.as_str().to_owned());
         }
-        let Some(wait) = patience(&fleet, &member, session) else {
-            tracing::info!(%cluster, %session, "session over");
-            break;
-        };
-        tokio::select! {
-            () = news => {}
-            () = tokio::time::sleep(wait) => {}
-            // Only while the outbox is full: else there is nothing to send.
-            permit = outbox.reserve(), if outbox.capacity() == 0 => drop(permit),
-            message = inbox.next() => match message {
-                Some(Ok(message)) => {
-                    if let Err(violation) = hear(&fleet, &member, session, message) {
-                        tracing::warn!(%cluster, %session, %violation, "session ended");
-                        let status = Status::failed_precondition(violation.to_string());
-                        // A full or closed outbox: the stream ends all the same.
-                        drop(outbox.try_send(Err(status)));
+    }
+}
+
+impl Stream {
+    /// Runs until the stream ends, a newer session fences it, nothing is heard for too long, or the certificate ends.
+    pub(super) async fn run(self, mut inbox: Streaming<AgentMessage>, outbox: Outbox) {
+        let (cluster, session) = (&self.member.name, self.session);
+        loop {
+            let news = self.member.news.notified();
+            let mut news = std::pin::pin!(news);
+            news.as_mut().enable();
+            if !self.transmit(&outbox) {
+                break;
+            }
+            let Some(wait) = self.patience() else {
+                tracing::info!(%cluster, %session, "session over");
+                break;
+            };
+            let full = outbox.capacity() == 0;
+            let wait = if full { wait.max(FULL_PAUSE) } else { wait };
+            tokio::select! {
+                () = news, if !full => {}
+                () = tokio::time::sleep(wait) => {}
+                permit = outbox.reserve(), if full => drop(permit),
+                message = inbox.next() => match message {
+                    Some(Ok(message)) => {
+                        if let Err(violation) = self.hear(message) {
+                            tracing::warn!(%cluster, %session, %violation, "session ended");
+                            let status = Status::failed_precondition(violation.to_string());
+                            // A full or closed outbox: the stream ends all the same.
+                            drop(outbox.try_send(Err(status)));
+                            break;
+                        }
+                    }
+                    Some(Err(status)) => {
+                        tracing::info!(%cluster, %session, %status, "stream broken");
+                        break;
+                    }
+                    None => {
+                        tracing::info!(%cluster, %session, "stream closed");
                         break;
                     }
                 }
-                Some(Err(status)) => {
-                    tracing::info!(%cluster, %session, %status, "stream broken");
-                    break;
-                }
-                None => {
-                    tracing::info!(%cluster, %session, "stream closed");
-                    break;
-                }
             }
         }
     }
-    close(&fleet, &member, session);
-}
 
-/// Sends what the machine has to say and the outbox has room for. False: the stream can't be written any more.
-fn transmit(
-    fleet: &Fleet,
-    member: &Member,
-    session: SessionId,
-    outbox: &mpsc::Sender<Result<HubMessage, Status>>,
-) -> bool {
-    loop {
-        let permit = match outbox.try_reserve() {
-            Ok(permit) => permit,
-            Err(mpsc::error::TrySendError::Full(())) => return true,
-            Err(mpsc::error::TrySendError::Closed(())) => return false,
-        };
-        let Some(message) = member.lock().machine.transmit(session, fleet.elapsed()) else {
-            return true;
-        };
-        permit.send(Ok(message));
-    }
-}
-
-/// How long the session may rest; `None`: it is over.
-fn patience(fleet: &Fleet, member: &Member, session: SessionId) -> Option<Duration> {
-    let now = fleet.elapsed();
-    let state = member.lock();
-    if state.dismissed || state.machine.expired(session, now) {
-        return None;
-    }
-    Some(state.machine.deadline(session)?.saturating_sub(now))
-}
-
-fn hear(
-    fleet: &Fleet,
-    member: &Member,
-    session: SessionId,
-    message: AgentMessage,
-) -> Result<(), proto::session::Violation> {
-    let mut state = member.lock();
-    for event in state.machine.receive(session, message, fleet.elapsed())? {
-        match event {
-            HubEvent::Received { .. } => {}
-            HubEvent::Applied { key, generation } => {
-                state.applied(&key, generation);
-                fleet.wake(&key);
-            }
-            HubEvent::Refused { key, refusal } => {
-                state.refused(key.clone(), refusal);
-                fleet.wake(&key);
-            }
-            HubEvent::Removed { key, uid } => {
-                state.removed(&key, &uid);
-                fleet.wake(&key);
-            }
-            HubEvent::Placement { key, report } => {
-                state.placement_reported(key.clone(), report);
-                fleet.wake(&key);
-            }
-            HubEvent::Endpoint { key, report } => {
-                state.endpoint_reported(key.clone(), report);
-                fleet.wake(&key);
-            }
-            HubEvent::ReportsComplete => {
-                state.reports_complete = true;
-                fleet.wakeups.wake_targeting(member.name.as_str());
-            }
-            HubEvent::Renew {
-                certificate_request,
-            } => {
-                match fleet.enrollment.issue(&certificate_request, &member.uid) {
-                    Ok(certificate_pem) => state.machine.certificate(session, certificate_pem),
-                    // The agent asks again in its next session, and its certificate is good until then.
-                    Err(error) => tracing::warn!(cluster = %member.name, %error, "renewal refused"),
-                }
+    /// Sends what the machine has to say and the outbox has room for. False: the stream can't be written any more.
+    fn transmit(&self, outbox: &Outbox) -> bool {
+        loop {
+            let permit = match outbox.try_reserve() {
+                Ok(permit) => permit,
+                Err(mpsc::error::TrySendError::Full(())) => return true,
+                Err(mpsc::error::TrySendError::Closed(())) => return false,
+            };
+            let message = self
+                .member
+                .lock()
+                .machine
+                .transmit(self.session, self.fleet.elapsed());
+            match message {
+                Some(message) => permit.send(Ok(message)),
+                None => return true,
             }
         }
     }
-    Ok(())
-}
 
-fn close(fleet: &Fleet, member: &Member, session: SessionId) {
-    if member.lock().closed(session) {
-        fleet.wakeups.wake_targeting(member.name.as_str());
-        fleet.wakeups.members.wake(member.name.as_str().to_owned());
+    /// How long the session may rest; `None`: it is over.
+    fn patience(&self) -> Option<Duration> {
+        let now = self.fleet.elapsed();
+        let state = self.member.lock();
+        if state.dismissed || now >= self.expires || state.machine.expired(self.session, now) {
+            return None;
+        }
+        let next = state.machine.deadline(self.session)?.min(self.expires);
+        Some(next.saturating_sub(now))
+    }
+
+    fn hear(&self, message: AgentMessage) -> Result<(), proto::session::Violation> {
+        let Self {
+            fleet,
+            member,
+            session,
+            ..
+        } = self;
+        let mut state = member.lock();
+        for event in state.machine.receive(*session, message, fleet.elapsed())? {
+            match event {
+                HubEvent::Received { .. } => {}
+                HubEvent::Applied { key, generation } => {
+                    state.applied(&key, generation);
+                    fleet.wake(&key);
+                }
+                HubEvent::Refused { key, refusal } => {
+                    state.refused(key.clone(), refusal);
+                    fleet.wake(&key);
+                }
+                HubEvent::Removed { key, uid } => {
+                    state.removed(&key, &uid);
+                    fleet.wake(&key);
+                }
+                HubEvent::Placement { key, report } => {
+                    state.placement_reported(key.clone(), report);
+                    fleet.wake(&key);
+                }
+                HubEvent::Endpoint { key, report } => {
+                    state.endpoint_reported(key.clone(), report);
+                    fleet.wake(&key);
+                }
+                HubEvent::ReportsComplete => {
+                    state.reports_complete = true;
+                    fleet.wakeups.wake_targeting(member.name.as_str());
+                }
+                HubEvent::Renew {
+                    certificate_request,
+                } => {
+                    match fleet.enrollment.issue(&certificate_request, &member.uid) {
+                        Ok(certificate_pem) => state.machine.certificate(*session, certificate_pem),
+                        // The agent asks again in its next session, and its certificate is good until then.
+                        Err(error) => {
+                            tracing::warn!(cluster = %member.name, %error, "renewal refused");
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 }
 

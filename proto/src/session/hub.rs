@@ -233,7 +233,8 @@ impl HubMachine {
     }
 
     /// Whether this session is the live one.
-    pub fn is_current(&self, id: SessionId) -> bool {
+    #[cfg(test)]
+    pub(crate) fn is_current(&self, id: SessionId) -> bool {
         self.live(id).is_some()
     }
 
@@ -258,8 +259,19 @@ impl HubMachine {
     }
 
     /// The highest generation that the member's API server took; equal to [`Self::wanted_generation`] when all is applied.
-    pub fn applied_generation(&self, key: &PlacementKey) -> Option<u64> {
+    #[cfg(test)]
+    pub(crate) fn applied_generation(&self, key: &PlacementKey) -> Option<u64> {
         self.slots.get(key)?.applied_generation()
+    }
+
+    /// Whether the agent is told something of this key: a value, or a removal that it hasn't confirmed.
+    pub fn is_told(&self, key: &PlacementKey) -> bool {
+        self.slots.get(key).is_some_and(Slot::is_told)
+    }
+
+    /// Whether the removal of this key and UID waits to be confirmed.
+    pub fn is_going(&self, key: &PlacementKey, uid: &str) -> bool {
+        self.slots.get(key).is_some_and(|slot| slot.is_going(uid))
     }
 
     /// Whether the agent confirmed that nothing of this key and UID is left; until the key is forgotten.

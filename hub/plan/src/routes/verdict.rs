@@ -46,12 +46,18 @@ fn of_gateway(
     let at = format!("Gateway {}/{}", gateway.namespace, gateway.name);
     let parents = route.status.iter().flat_map(|status| &status.parents);
     let parent = parents.into_iter().find(|parent| {
+        // Other controllers put entries of their own beside the Gateway's, without a verdict on the route.
+        let judges = parent
+            .conditions
+            .iter()
+            .any(|condition| condition.type_ == "Accepted");
         let reference = &parent.parent_ref;
         let namespace = reference
             .namespace
             .as_deref()
             .unwrap_or_else(|| facts.namespace());
-        reference.name == gateway.name
+        judges
+            && reference.name == gateway.name
             && namespace == gateway.namespace
             && reference.section_name == gateway.listener
     });

@@ -221,8 +221,8 @@ fn clusters_of_different_weights_have_services_of_their_own_beside_the_common_on
     assert_eq!(
         slices(&plan)[2..],
         [
-            "llama-endpoints-w1-west-ipv4-0: 203.0.113.2 true/true at 80",
-            "llama-endpoints-w3-east-ipv4-0: 203.0.113.1 true/true at 80",
+            "llama-endpoints-w1.west-ipv4-0: 203.0.113.2 true/true at 80",
+            "llama-endpoints-w3.east-ipv4-0: 203.0.113.1 true/true at 80",
         ]
     );
 }
@@ -272,4 +272,22 @@ fn an_endpoint_of_another_cluster_never_lands_in_a_slice() {
             .iter()
             .any(|slice| slice.contains("203.0.113.7"))
     );
+}
+
+#[test]
+fn no_two_slices_have_one_name_whatever_the_clusters_are_called() {
+    let mut given = weighted(&[("east", 1), ("w1-east", 2)]);
+    given
+        .clusters
+        .insert(cluster("w1-east"), serving("203.0.113.7"));
+    let plan = given.plan();
+    let mut names: Vec<_> = plan
+        .slices
+        .iter()
+        .map(|slice| slice.metadata.name.as_ref().unwrap())
+        .collect();
+    let all = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), all);
 }

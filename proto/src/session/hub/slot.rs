@@ -224,8 +224,18 @@ impl Slot {
         (wanted.uid == sent.uid && wanted.hash == sent.hash).then_some(self.generation)
     }
 
+    #[cfg(test)]
     pub(super) fn applied_generation(&self) -> Option<u64> {
         self.applied
+    }
+
+    /// A value is wanted, or a removal is not confirmed yet.
+    pub(super) fn is_told(&self) -> bool {
+        self.wanted.is_some() || !self.going.is_empty()
+    }
+
+    pub(super) fn is_going(&self, uid: &str) -> bool {
+        self.going.contains_key(uid)
     }
 
     pub(super) fn is_gone(&self, uid: &str) -> bool {

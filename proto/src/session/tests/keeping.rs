@@ -11,14 +11,14 @@ fn what_is_kept_is_named_and_left_alone() {
     let messages = wire.hub_says();
     assert_eq!(said(&messages), ["welcome", "begin", "a stays", "end 1"]);
     let events = wire.agent_hears(messages);
-    let absent: Vec<_> = events
-        .iter()
-        .filter_map(|event| match event {
-            AgentEvent::Absent { key, .. } => Some(key.name()),
-            _ => None,
+    assert_eq!(
+        events.last(),
+        Some(&AgentEvent::Absent {
+            key: key("b"),
+            uid: "u2".to_owned()
         })
-        .collect();
-    assert_eq!(absent, ["b"]);
+    );
+    assert_eq!(events.len(), 2, "Welcomed and Absent: {events:?}");
 }
 
 #[test]

@@ -1,0 +1,151 @@
+//! What an agent says, as facts of bounded size. An agent may be newer, broken or hostile: nothing that it says may grow the
+//! hub's memory, or make a status that the API server refuses.
+
+use crds::{condition::State, reason};
+use hub_plan::facts::{EndpointFacts, Refusal, Step, StepFacts};
+use proto::v1;
+
+/// The longest reason: what conditions and our CRDs take.
+const REASON_MAX: usize = 128;
+/// The longest message, in characters.
+const MESSAGE_MAX: usize = 512;
+/// The longest version, as our CRDs take it.
+const VERSION_MAX: usize = 64;
+/// Addresses of one endpoint; a Gateway has at most 16, a large cluster's nodes are more.
+const ADDRESSES_MAX: usize = 1_000;
+/// The longest address: an IPv6 one has 39 characters, a hostname 253.
+const ADDRESS_MAX: usize = 253;
+
+/// A reason that a condition can carry (API conventions: CamelCase), or one that says that it was none.
+fn reason(text: &str) -> String {
+    let inner = |c: char| c.is_ascii_alphanumeric();
+    let camel = text.starts_with(|c: char| c.is_ascii_uppercase()) && text.chars().all(inner);
+    if camel && text.len() <= REASON_MAX {
+        text
+    } else {
+        reason::INVALID_REPORT
+    }
+    .to_owned()
+}
+
+fn message(text: &str) -> String {
+    text.chars().take(MESSAGE_MAX).collect()
+}
+
+/// A version, cut to what a status takes.
+pub(super) fn version(text: &str) -> String {
+    text.chars().take(VERSION_MAX).collect()
+}
+
+/// Why a value was not applied; the field at fault goes into the sentence.
+pub(super) fn refusal(refused: &v1::Refused) -> Refusal {
+    let text = if refused.field.is_empty() {
+        refused.message.clone()
+    } else {
+        format!("{}: {}", refused.field, refused.message)
+    };
+    Refusal {
+        reason: reason(&refused.reason),
+        message: message(&text),
+    }
+}
+
+/// What became of a step; `None`: a step of a newer agent, for which this hub has no condition.
+pub(super) fn step(report: &v1::StepReport) -> Option<(Step, StepFacts)> {
+    let step = match report.step() {
+        v1::Step::Backend => Step::Backend,
+        v1::Step::TrafficRoute => Step::TrafficRoute,
+        v1::Step::ModelConfig => Step::ModelConfig,
+        v1::Step::Health => Step::Health,
+        v1::Step::Unspecified => return None,
+    };
+    let state = match report.verdict() {
+        v1::Verdict::True => State::True,
+        v1::Verdict::False => State::False,
+        v1::Verdict::Unknown | v1::Verdict::Unspecified => State::Unknown,
+    };
+    Some((
+        step,
+        StepFacts {
+            state,
+            reason: reason(&report.reason),
+            message: message(&report.message),
+        },
+    ))
+}
+
+/// Where a cluster admits traffic.
+pub(super) fn endpoint(report: &v1::EndpointReport) -> EndpointFacts {
+    let fit = report
+        .addresses
+        .iter()
+        .filter(|address| address.len() <= ADDRESS_MAX);
+    let addresses: Vec<_> = fit.take(ADDRESSES_MAX).cloned().collect();
+    // A port beyond 16 bits is none, and an address without a port is no endpoint.
+    let port = u16::try_from(report.port).unwrap_or_default();
+    if port == 0 && !addresses.is_empty() {
+        return EndpointFacts {
+            reason: reason::INVALID_REPORT.to_owned(),
+            message: format!("the agent reports port {}, which is none", report.port),
+            ..EndpointFacts::default()
+        };
+    }
+    EndpointFacts {
+        addresses,
+        port,
+        reason: reason(&report.reason),
+        message: message(&report.message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_camel_case_and_bounded() {
+        assert_eq!(reason("CrashLoop"), "CrashLoop");
+        for bad in ["", "crash", "Crash Loop", "Crash\nLoop", &"X".repeat(129)] {
+            assert_eq!(reason(bad), "InvalidReport", "{bad}");
+        }
+    }
+
+    #[test]
+    fn messages_versions_and_addresses_are_cut() {
+        let report = v1::EndpointReport {
+            addresses: vec!["203.0.113.1".to_owned(); 5_000],
+            port: 80,
+            message: "m".repeat(100_000),
+            ..v1::EndpointReport::default()
+        };
+        let facts = endpoint(&report);
+        assert_eq!(
+            (facts.addresses.len(), facts.message.len()),
+            (ADDRESSES_MAX, MESSAGE_MAX)
+        );
+        assert_eq!(version(&"v".repeat(100)).len(), VERSION_MAX);
+    }
+
+    #[test]
+    fn a_port_that_is_none_is_no_endpoint() {
+        for port in [0, 65_536] {
+            let report = v1::EndpointReport {
+                addresses: vec!["203.0.113.1".to_owned()],
+                port,
+                ..Default::default()
+            };
+            assert_eq!(endpoint(&report).reason, "InvalidReport");
+        }
+    }
+
+    #[test]
+    fn a_step_of_a_newer_agent_is_passed_over() {
+        assert!(
+            step(&v1::StepReport {
+                step: 77,
+                ..v1::StepReport::default()
+            })
+            .is_none()
+        );
+    }
+}
