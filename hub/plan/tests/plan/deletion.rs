@@ -101,3 +101,48 @@ fn a_server_that_is_not_deleted_is_never_released() {
     given.cluster("west").gone = true;
     assert!(!given.plan().release);
 }
+
+#[test]
+fn a_server_on_its_way_out_gets_nothing_new() {
+    let mut given = deleting();
+    given
+        .observed
+        .slices
+        .retain(|slice| slice.metadata.name.as_deref() != Some("llama-endpoints-west-ipv4-0"));
+    let plan = given.plan();
+    let names: Vec<_> = plan
+        .slices
+        .iter()
+        .filter_map(|slice| slice.metadata.name.as_deref())
+        .collect();
+    assert_eq!(names, ["llama-endpoints-east-ipv4-0"]);
+}
+
+#[test]
+fn what_is_going_already_is_not_deleted_again() {
+    let mut given = deleting();
+    let mut route = given.observed.routes[0].as_ref().clone();
+    route.metadata.deletion_timestamp = Some(Time(now()));
+    given.observed.routes = vec![std::sync::Arc::new(route)];
+    assert!(given.plan().surplus.is_empty());
+}
+
+#[test]
+fn a_former_target_that_is_away_stays_in_the_status_and_is_waited_for() {
+    let mut given = healthy();
+    given.server.spec.cluster_targets.pop();
+    *given.cluster("west") = ClusterFacts {
+        membership: Membership::Joined,
+        ..ClusterFacts::default()
+    };
+    let status = given.plan().status;
+    let first = &status.clusters[0];
+    assert_eq!(
+        (first.cluster_id.as_str(), first.reason.as_str()),
+        ("west", "ClusterNotConnected")
+    );
+    assert_eq!(status.summary.clusters.total, 1);
+    given.server.metadata.deletion_timestamp = Some(Time(now()));
+    given.cluster("east").gone = true;
+    assert!(!given.plan().release);
+}

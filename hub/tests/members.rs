@@ -1,0 +1,176 @@
+//! What the hub believes of what an agent says.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use hub::session::members::{Member, Members};
+use hub_plan::facts::{ClusterFacts, Membership};
+use proto::{PlacementKey, SessionId, v1};
+
+const NOW: Duration = Duration::from_secs(1);
+
+fn key(name: &str) -> PlacementKey {
+    PlacementKey::new("team", name).unwrap()
+}
+
+fn member() -> std::sync::Arc<Member> {
+    Members::default().admit("uid-of-east", &"east".parse().unwrap())
+}
+
+fn hello(held: Vec<v1::Held>) -> v1::Hello {
+    v1::Hello {
+        protocol_min: 1,
+        protocol_max: 1,
+        held,
+        ..v1::Hello::default()
+    }
+}
+
+fn open(member: &Member, id: u64) {
+    let mut state = member.lock();
+    let hello = hello(Vec::new());
+    state.machine.open(SessionId(id), &hello, NOW).unwrap();
+    state.opened(SessionId(id), &hello);
+}
+
+fn report(name: &str, uid: &str) -> v1::PlacementReport {
+    v1::PlacementReport {
+        key: Some(key(name).to_wire()),
+        uid: uid.to_owned(),
+        generation: 1,
+        ..Default::default()
+    }
+}
+
+fn endpoint(name: &str, uid: &str) -> v1::EndpointReport {
+    v1::EndpointReport {
+        key: Some(key(name).to_wire()),
+        uid: uid.to_owned(),
+        addresses: vec!["203.0.113.1".to_owned()],
+        port: 80,
+        ..Default::default()
+    }
+}
+
+fn facts(member: &Member, name: &str, uid: &str) -> ClusterFacts {
+    member.lock().facts(&key(name), uid, Membership::Joined)
+}
+
+#[test]
+fn a_placement_is_heard_once_both_its_reports_came_whatever_others_wait_for() {
+    let member = member();
+    member
+        .lock()
+        .want(&key("a"), "u1", Bytes::from_static(b"{}"));
+    member
+        .lock()
+        .want(&key("slow"), "u2", Bytes::from_static(b"{}"));
+    open(&member, 1);
+    member
+        .lock()
+        .placement_reported(key("a"), report("a", "u1"));
+    assert!(!facts(&member, "a", "u1").reporting);
+    member
+        .lock()
+        .endpoint_reported(key("a"), endpoint("a", "u1"));
+    assert!(facts(&member, "a", "u1").reporting);
+    assert!(!facts(&member, "slow", "u2").reporting);
+}
+
+#[test]
+fn an_agent_is_believed_of_nothing_that_it_was_not_told() {
+    let member = member();
+    open(&member, 1);
+    member
+        .lock()
+        .placement_reported(key("theirs"), report("theirs", "u9"));
+    member
+        .lock()
+        .endpoint_reported(key("theirs"), endpoint("theirs", "u9"));
+    let facts = facts(&member, "theirs", "u9");
+    assert!(
+        facts.placement.is_none() && facts.endpoint.is_none(),
+        "{facts:?}"
+    );
+}
+
+#[test]
+fn a_report_of_another_uid_says_nothing_of_this_one() {
+    let member = member();
+    member
+        .lock()
+        .want(&key("a"), "u2", Bytes::from_static(b"{}"));
+    open(&member, 1);
+    member
+        .lock()
+        .placement_reported(key("a"), report("a", "u1"));
+    assert!(facts(&member, "a", "u2").placement.is_none());
+}
+
+#[test]
+fn a_part_is_gone_only_when_the_member_says_so_or_has_said_all_without_it() {
+    let member = member();
+    member.lock().remove(&key("a"), "u1");
+    assert!(!facts(&member, "a", "u1").gone, "nobody has been asked");
+    open(&member, 1);
+    member.lock().reports_complete = true;
+    assert!(
+        !facts(&member, "a", "u1").gone,
+        "the removal is not confirmed"
+    );
+    assert!(
+        facts(&member, "never", "u7").gone,
+        "all was said, and nothing of it"
+    );
+}
+
+#[test]
+fn a_new_session_forgets_what_was_heard_and_an_old_ones_end_changes_nothing() {
+    let member = member();
+    member
+        .lock()
+        .want(&key("a"), "u1", Bytes::from_static(b"{}"));
+    open(&member, 1);
+    member
+        .lock()
+        .placement_reported(key("a"), report("a", "u1"));
+    member
+        .lock()
+        .endpoint_reported(key("a"), endpoint("a", "u1"));
+    open(&member, 2);
+    assert!(!facts(&member, "a", "u1").reporting);
+    assert!(!member.lock().closed(SessionId(1)));
+    assert_eq!(member.lock().session, Some(SessionId(2)));
+    assert!(member.lock().closed(SessionId(2)));
+}
+
+#[test]
+fn there_is_news_only_when_something_changed() {
+    let member = member();
+    let want = |body: &'static [u8]| {
+        member
+            .lock()
+            .want(&key("a"), "u1", Bytes::from_static(body))
+    };
+    assert!(want(b"{}"));
+    assert!(!want(b"{}"));
+    assert!(want(b"{\"replicas\":2}"));
+    assert!(member.lock().remove(&key("a"), "u1"));
+    assert!(!member.lock().remove(&key("a"), "u1"));
+}
+
+#[test]
+fn a_record_made_anew_is_another_member() {
+    let members = Members::default();
+    let first = members.admit("first", &"east".parse().unwrap());
+    assert!(std::sync::Arc::ptr_eq(
+        &first,
+        &members.admit("first", &"east".parse().unwrap())
+    ));
+    members.admit("second", &"east".parse().unwrap());
+    assert_eq!(members.others("east", Some("second")), ["first"]);
+    members.dismiss("first");
+    assert!(first.lock().dismissed);
+    assert!(members.others("east", Some("second")).is_empty());
+}
