@@ -25,6 +25,7 @@ pub(crate) fn placement(origin: &Origin, report: &Report) -> v1::PlacementReport
         steps: report.verdicts.iter().map(step).collect(),
         replicas_wanted: report.replicas.wanted,
         replicas_ready: report.replicas.ready,
+        route_accepted: report.route_accepted,
     }
 }
 

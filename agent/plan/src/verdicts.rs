@@ -47,6 +47,9 @@ pub struct Report {
     pub verdicts: [Verdict; 4],
     /// Wanted, and ready now.
     pub replicas: Replicas,
+    /// The gateway admits traffic by the route that is live, whatever became of the newest one. False for a placement on
+    /// its way out: its traffic is to go elsewhere before its replicas do.
+    pub route_accepted: bool,
     /// Where the cluster admits traffic, or why nowhere.
     pub endpoint: Result<Endpoint, Refusal>,
 }
@@ -63,6 +66,7 @@ pub fn judge(input: &PlacementInput<'_>, plan: &PlacementPlan, outcomes: &Outcom
     Report {
         verdicts: verdicts.map(shortened),
         replicas: health::replicas(input.placement, input.deployment),
+        route_accepted: route_accepted(input),
         endpoint: endpoint(input),
     }
 }
@@ -81,8 +85,16 @@ pub fn leaving(input: &PlacementInput<'_>) -> Report {
             Verdict::unknown(kind, reason::REMOVING, message)
         }),
         replicas: health::replicas(input.placement, input.deployment),
+        route_accepted: false,
         endpoint: endpoint(input),
     }
+}
+
+fn route_accepted(input: &PlacementInput<'_>) -> bool {
+    // Only by the listener whose address is reported: a route that another one takes leads nowhere from there.
+    let listener = gateway::listener(input).ok();
+    let live = input.route.zip(listener);
+    live.is_some_and(|(route, listener)| route::is_accepted(route, &listener))
 }
 
 fn endpoint(input: &PlacementInput<'_>) -> Result<Endpoint, Refusal> {
