@@ -3,6 +3,7 @@
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
+use agent_plan::effective_gateway;
 use crds::{
     labels,
     v1alpha1::{GatewayReference, ServerPlacement},
@@ -165,7 +166,7 @@ impl Caches {
                 return;
             };
             let users = placements.filter(|placement| {
-                let used = placement.spec.gateway.as_ref().or(default_gateway.as_ref());
+                let used = effective_gateway(placement, default_gateway.as_ref());
                 used.is_some_and(|used| {
                     used.namespace == gateway.namespace && used.name == gateway.name
                 })

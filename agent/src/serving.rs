@@ -2,22 +2,21 @@
 
 use std::sync::Arc;
 
-use agent_plan::{GatewayFact, ObjectId, PlacementInput, Report, judge, leaving, plan};
+use agent_plan::{
+    GatewayFact, ObjectId, PlacementInput, Report, effective_gateway, judge, leaving, plan,
+};
 use crds::{
     labels, names,
     v1alpha1::{GatewayReference, ServerPlacement},
 };
 use gateway_api::{gateways::Gateway, httproutes::HttpRoute};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
-use kube::{Client, Resource, ResourceExt};
-use operator::{
-    cache::{Cache, ObjectKey},
-    wake::Next,
-};
+use kube::{Client, ResourceExt};
+use operator::{cache::ObjectKey, wake::Next};
 use proto::PlacementKey;
 
 use crate::{
-    apply::{self, Applied, is_controlled_by},
+    apply::{self, Applied, Owner},
     link::Machine,
     observe::Caches,
     report::{self, Origin},
@@ -48,7 +47,7 @@ impl Serving {
         }
         let planned = plan(&self.facts(&placement).input());
         let Applied { outcomes, failed } =
-            apply::apply(&self.client, &self.caches, key.namespace(), &planned).await;
+            apply::apply(&self.client, &self.caches, &Owner::of(&placement), &planned).await;
         // What was written is in the caches by now: the verdicts are of the world as it is since.
         let judged = judge(&self.facts(&placement).input(), &planned, &outcomes);
         self.report(key, &origin, &judged);
@@ -95,12 +94,8 @@ impl<'a> Facts<'a> {
         placement: &'a ServerPlacement,
         default_gateway: Option<&'a GatewayReference>,
     ) -> Self {
-        let (namespace, name) = (
-            placement.namespace().unwrap_or_default(),
-            placement.name_any(),
-        );
-        let uid = placement.uid().unwrap_or_default();
-        let gateway = placement.spec.gateway.as_ref().or(default_gateway);
+        let (owner, name) = (Owner::of(placement), placement.name_any());
+        let gateway = effective_gateway(placement, default_gateway);
         let route = names::traffic_route(&name, 0);
         Self {
             placement,
@@ -110,13 +105,10 @@ impl<'a> Facts<'a> {
                 let key = ObjectKey::new(gateway.namespace.as_str(), gateway.name.as_str());
                 caches.gateways.get(&key)
             }),
-            owned: apply::owned(caches, &uid),
-            deployment: controlled(&caches.deployments, &namespace, &name, &uid),
-            route: controlled(&caches.routes, &namespace, &route, &uid),
-            pods: caches.pods.filter(|pod| {
-                pod.metadata.namespace.as_ref() == Some(&namespace)
-                    && pod.labels().get(labels::SERVER) == Some(&name)
-            }),
+            owned: owner.owned(caches),
+            deployment: owner.controlled(&caches.deployments, &name),
+            route: owner.controlled(&caches.routes, &route),
+            pods: pods(caches, placement),
         }
     }
 
@@ -137,10 +129,13 @@ impl<'a> Facts<'a> {
     }
 }
 
-fn controlled<K>(cache: &Cache<K>, namespace: &str, name: &str, uid: &str) -> Option<Arc<K>>
-where
-    K: Resource<DynamicType = ()>,
-{
-    let live = cache.get(&ObjectKey::new(namespace, name));
-    live.filter(|live| is_controlled_by(&**live, uid))
+/// The Pods that carry the server's label. Their names begin with the Deployment's, which is short enough not to be cut.
+fn pods(caches: &Caches, placement: &ServerPlacement) -> Vec<Arc<Pod>> {
+    let (namespace, name) = (
+        placement.namespace().unwrap_or_default(),
+        placement.name_any(),
+    );
+    let mut pods = caches.pods.prefixed(&namespace, &format!("{name}-"));
+    pods.retain(|pod| pod.labels().get(labels::SERVER) == Some(&name));
+    pods
 }

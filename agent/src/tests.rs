@@ -314,7 +314,7 @@ async fn a_tombstone_deletes_its_own_placement_with_all_that_it_owns() {
     agent.reconcile().await;
     assert_eq!(
         agent.server.writes(),
-        ["DELETE ServerPlacement llama uid=uid-1 Foreground"]
+        ["DELETE serverplacements llama uid=uid-1 Foreground"]
     );
     let removed =
         |said: &Said| matches!(said, Said::Removed(removed) if removed.uid == "server-uid");
@@ -341,4 +341,43 @@ async fn a_placement_on_its_way_out_is_reported_and_left_alone() {
     assert_eq!(agent.reconcile().await, (Next::Rest, Next::Rest));
     assert_eq!(agent.server.writes(), NOTHING);
     assert_eq!(agent.report().steps[3].reason, "Removing");
+}
+
+#[tokio::test]
+async fn a_forged_owner_in_another_namespace_deletes_nothing() {
+    let agent = Agent::new();
+    agent.hear_desired();
+    agent.reconcile().await;
+    agent.server.writes();
+    let service = |namespace: &str, uid: &str, owner: &str| {
+        read(json!({"metadata": {
+            "name": "llama-old", "namespace": namespace, "uid": uid, "resourceVersion": "1",
+            "ownerReferences": [{
+                "apiVersion": "inferfleet.io/v1alpha1", "kind": "ServerPlacement", "name": "llama", "uid": owner, "controller": true,
+            }],
+        }}))
+    };
+    // The victim's belongs to another placement of its namespace.
+    agent
+        .caches
+        .services
+        .note(service("evil", "forged", "uid-1"));
+    agent
+        .caches
+        .services
+        .note(service("team-a", "victim", "uid-of-another"));
+    assert_eq!(agent.reconcile().await, (Next::Rest, Next::Rest));
+    assert_eq!(agent.server.writes(), NOTHING);
+
+    agent.caches.services.note(read(json!({"metadata": {
+        "name": "llama-older", "namespace": "team-a", "uid": "ours", "resourceVersion": "1",
+        "ownerReferences": [{
+            "apiVersion": "inferfleet.io/v1alpha1", "kind": "ServerPlacement", "name": "llama", "uid": "uid-1", "controller": true,
+        }],
+    }})));
+    agent.reconcile().await;
+    assert_eq!(
+        agent.server.writes(),
+        ["DELETE services llama-older uid=ours Background"]
+    );
 }

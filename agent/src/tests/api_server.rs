@@ -73,10 +73,9 @@ async fn answer(State(server): State<ApiServer>, request: Request) -> Response {
     }
     let body: Value = serde_json::from_slice(&bytes).unwrap();
     if parts.method == Method::DELETE {
-        assert_eq!(path[1], "serverplacements");
         let uid = body["preconditions"]["uid"].as_str().unwrap();
         let policy = body["propagationPolicy"].as_str().unwrap();
-        let line = format!("DELETE ServerPlacement {} uid={uid} {policy}", path[0]);
+        let line = format!("DELETE {} {} uid={uid} {policy}", path[1], path[0]);
         inner.writes.push(line);
         return Json(json!({"kind": "Status", "status": "Success"})).into_response();
     }
