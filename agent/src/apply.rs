@@ -125,6 +125,32 @@ pub(crate) async fn apply(
     applied
 }
 
+/// Which objects of a plan are as planned already, as far as the caches know. The others are still to be applied.
+pub(crate) fn found(caches: &Caches, plan: &PlacementPlan) -> Outcomes {
+    let is_found = |object: &&Object| match object {
+        Object::ServiceAccount(object) => is_current(&caches.service_accounts, object),
+        Object::ConfigMap(object) => is_current(&caches.config_maps, object),
+        Object::Deployment(object) => is_current(&caches.deployments, &**object),
+        Object::Service(object) => is_current(&caches.services, &**object),
+        Object::HttpRoute(object) => is_current(&caches.routes, &**object),
+    };
+    let found = plan.objects.iter().filter(is_found);
+    found
+        .map(|object| (object.id(), Outcome::Current))
+        .collect()
+}
+
+fn is_current<K>(cache: &Cache<K>, object: &K) -> bool
+where
+    K: Resource<DynamicType = ()> + Serialize,
+{
+    let Ok(desired) = Desired::new(object) else {
+        return false;
+    };
+    let live = cache.get(&desired.key);
+    live.is_some_and(|live| !desired.differs_from(live.meta(), labels::AGENT))
+}
+
 async fn write<K>(client: &Client, cache: &Cache<K>, object: &K) -> Outcome
 where
     K: Resource<DynamicType = ()>

@@ -113,6 +113,7 @@ async fn start(args: Args, parts: &mut JoinSet<()>) -> anyhow::Result<()> {
         .values()
         .filter_map(|placement| observe::key_of(placement))
     {
+        serving.introduce(&key);
         wakes.wake(key);
     }
     parts.spawn(link.run());

@@ -34,15 +34,12 @@ impl Serving {
     /// Makes the cluster as the ServerPlacement says, and reports how it is. Does nothing where there is none, or where no
     /// hub is behind it; plans nothing where it is on its way out.
     pub(crate) async fn reconcile(&self, key: &PlacementKey) -> Next {
-        let object = ObjectKey::new(key.namespace(), key.name());
-        let Some(placement) = self.caches.placements.get(&object) else {
+        let Some((placement, origin)) = self.placement(key) else {
             return Next::Rest;
         };
-        let Some(origin) = origin(&placement) else {
-            return Next::Rest;
-        };
+        self.introduce(key);
         if placement.metadata.deletion_timestamp.is_some() {
-            self.report(key, &origin, &leaving(&self.facts(&placement).input()));
+            self.report(key, &origin, &self.as_found(&placement));
             return Next::Rest;
         }
         let planned = plan(&self.facts(&placement).input());
@@ -52,6 +49,36 @@ impl Serving {
         let judged = judge(&self.facts(&placement).input(), &planned, &outcomes);
         self.report(key, &origin, &judged);
         if failed { Next::Retry } else { Next::Rest }
+    }
+
+    /// Reports a placement as it is found, before anything is written, if this process has not reported it yet. The hub
+    /// hears nothing of a cluster until all that it holds is reported, and a write may hang for long.
+    pub(crate) fn introduce(&self, key: &PlacementKey) {
+        if self.machine.with(|machine| machine.has_report(key)) {
+            return;
+        }
+        if let Some((placement, origin)) = self.placement(key) {
+            self.report(key, &origin, &self.as_found(&placement));
+        }
+    }
+
+    /// The ServerPlacement of the key, if an agent wrote it.
+    fn placement(&self, key: &PlacementKey) -> Option<(Arc<ServerPlacement>, Origin)> {
+        let object = ObjectKey::new(key.namespace(), key.name());
+        let placement = self.caches.placements.get(&object)?;
+        let origin = origin(&placement)?;
+        Some((placement, origin))
+    }
+
+    /// How the placement is when nothing more is written.
+    fn as_found(&self, placement: &ServerPlacement) -> Report {
+        let facts = self.facts(placement);
+        let input = facts.input();
+        if placement.metadata.deletion_timestamp.is_some() {
+            return leaving(&input);
+        }
+        let planned = plan(&input);
+        judge(&input, &planned, &apply::found(&self.caches, &planned))
     }
 
     fn facts<'a>(&'a self, placement: &'a ServerPlacement) -> Facts<'a> {

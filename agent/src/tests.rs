@@ -3,6 +3,7 @@
 mod api_server;
 mod hub;
 mod link;
+mod serving;
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,6 +25,7 @@ use crate::{
 };
 
 const NOTHING: [&str; 0] = [];
+const NOTHING_SAID: [Said; 0] = [];
 
 /// An agent without its tasks: what they would do is done by hand.
 struct Agent {
@@ -214,8 +216,10 @@ async fn a_restart_writes_nothing_and_reports_the_same() {
 
     let Agent { server, caches, .. } = agent;
     let agent = Agent::over(server, caches);
-    agent.reconcile().await;
+    agent.serving.introduce(&key());
     assert_eq!(agent.report(), before);
+    agent.reconcile().await;
+    assert_eq!(agent.said(), NOTHING_SAID);
     agent.hear_desired();
     agent.reconcile().await;
     assert_eq!(agent.server.writes(), NOTHING);
@@ -341,43 +345,4 @@ async fn a_placement_on_its_way_out_is_reported_and_left_alone() {
     assert_eq!(agent.reconcile().await, (Next::Rest, Next::Rest));
     assert_eq!(agent.server.writes(), NOTHING);
     assert_eq!(agent.report().steps[3].reason, "Removing");
-}
-
-#[tokio::test]
-async fn a_forged_owner_in_another_namespace_deletes_nothing() {
-    let agent = Agent::new();
-    agent.hear_desired();
-    agent.reconcile().await;
-    agent.server.writes();
-    let service = |namespace: &str, uid: &str, owner: &str| {
-        read(json!({"metadata": {
-            "name": "llama-old", "namespace": namespace, "uid": uid, "resourceVersion": "1",
-            "ownerReferences": [{
-                "apiVersion": "inferfleet.io/v1alpha1", "kind": "ServerPlacement", "name": "llama", "uid": owner, "controller": true,
-            }],
-        }}))
-    };
-    // The victim's belongs to another placement of its namespace.
-    agent
-        .caches
-        .services
-        .note(service("evil", "forged", "uid-1"));
-    agent
-        .caches
-        .services
-        .note(service("team-a", "victim", "uid-of-another"));
-    assert_eq!(agent.reconcile().await, (Next::Rest, Next::Rest));
-    assert_eq!(agent.server.writes(), NOTHING);
-
-    agent.caches.services.note(read(json!({"metadata": {
-        "name": "llama-older", "namespace": "team-a", "uid": "ours", "resourceVersion": "1",
-        "ownerReferences": [{
-            "apiVersion": "inferfleet.io/v1alpha1", "kind": "ServerPlacement", "name": "llama", "uid": "uid-1", "controller": true,
-        }],
-    }})));
-    agent.reconcile().await;
-    assert_eq!(
-        agent.server.writes(),
-        ["DELETE services llama-older uid=ours Background"]
-    );
 }

@@ -162,6 +162,11 @@ impl AgentMachine {
         }
     }
 
+    /// Has the placement been reported since the machine was made?
+    pub fn has_report(&self, key: &PlacementKey) -> bool {
+        self.placements.has(key) && self.endpoints.has(key)
+    }
+
     /// Where the cluster admits traffic for a placement. As [`Self::report`].
     pub fn endpoint(&mut self, key: PlacementKey, mut report: v1::EndpointReport) {
         if self
