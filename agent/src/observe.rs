@@ -210,6 +210,25 @@ impl Caches {
     }
 }
 
+/// Wakes every placement when the Gateway API appears or goes: no object changes by that.
+pub(crate) fn follow_gateway_api(caches: &Caches, wakes: &SharedWakes<PlacementKey>) -> Watch {
+    let (placements, wakes) = (caches.placements.clone(), Arc::clone(wakes));
+    let (mut gateways, mut routes) = (caches.gateways.installed(), caches.routes.installed());
+    Box::pin(async move {
+        // The caches are alive as long as their watches are.
+        while tokio::select! {
+            changed = gateways.changed() => changed.is_ok(),
+            changed = routes.changed() => changed.is_ok(),
+        } {
+            placements
+                .all()
+                .values()
+                .filter_map(|placement| key_of(placement))
+                .for_each(|key| wakes.wake(key));
+        }
+    })
+}
+
 /// Wakes the placement that an object's label names.
 fn by_label<K: ResourceExt>(
     wakes: &SharedWakes<PlacementKey>,

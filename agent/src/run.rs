@@ -75,6 +75,7 @@ async fn start(args: Args, parts: &mut JoinSet<()>) -> anyhow::Result<()> {
     for watch in caches.watches(&client, default_gateway.as_ref(), &wakes, namespace_changed) {
         parts.spawn(watch);
     }
+    parts.spawn(observe::follow_gateway_api(&caches, &wakes));
     let info = info(&client).await?;
     // Before this, a report could say that something is gone which was only not seen yet.
     caches.synced().await;

@@ -1,12 +1,12 @@
 //! What a placement is made of and reported by when the cluster makes it hard.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use operator::wake::Next;
+use operator::wake::{Backoff, Next, Wakes};
 use proto::v1::agent_message::Body as Said;
 use serde_json::json;
 
-use super::{Agent, NOTHING, read};
+use super::{Agent, NOTHING, key, read};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -87,4 +87,38 @@ async fn a_forged_owner_in_another_namespace_deletes_nothing() {
         agent.server.writes(),
         ["DELETE services llama-older uid=ours Background"]
     );
+}
+
+#[tokio::test]
+async fn every_placement_is_looked_at_when_the_gateway_api_goes() {
+    let agent = Agent::new();
+    agent.hear_desired();
+    agent.reconcile().await;
+    let wakes = Arc::new(Wakes::default());
+    let follow = crate::observe::follow_gateway_api(&agent.caches, &wakes);
+    // This API server has no Gateways to list.
+    let api = kube::Api::all(agent.server.client());
+    let watch =
+        agent
+            .caches
+            .gateways
+            .clone()
+            .run(api, kube::runtime::watcher::Config::default(), |_| {});
+    let (woken, mut looked_at) = tokio::sync::mpsc::channel(1);
+    let work = |key| {
+        let woken = woken.clone();
+        async move {
+            woken.send(key).await.unwrap();
+            Next::Rest
+        }
+    };
+    let looked_at = tokio::time::timeout(PATIENCE, looked_at.recv());
+    let looked_at = tokio::select! {
+        () = follow => panic!("it has ended"),
+        () = watch => panic!("the watch has ended"),
+        () = wakes.run(1, Backoff::default(), work) => panic!("the loop has ended"),
+        looked_at = looked_at => looked_at.unwrap(),
+    };
+    assert_eq!(looked_at, Some(key()));
+    assert!(!agent.caches.has_gateway_api());
 }
