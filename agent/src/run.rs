@@ -130,8 +130,12 @@ async fn reconcile(wakes: SharedWakes<PlacementKey>, placements: Placements, ser
         async move {
             let (placements, serving) = &*both;
             let kept = placements.keep(&key).await;
-            let served = serving.reconcile(&key).await;
-            if kept == Next::Retry { kept } else { served }
+            let served = serving.reconcile(&key, kept.unwritten.as_ref()).await;
+            if kept.next == Next::Retry {
+                kept.next
+            } else {
+                served
+            }
         }
     };
     wakes.run(CONCURRENCY, Backoff::default(), work).await;

@@ -19,7 +19,7 @@ use crate::{
     apply::{self, Applied, Owner},
     link::Machine,
     observe::Caches,
-    report::{self, Origin},
+    report::{self, Origin, Unwritten},
 };
 
 /// Reconciles placements.
@@ -31,23 +31,39 @@ pub(crate) struct Serving {
 }
 
 impl Serving {
-    /// Makes the cluster as the ServerPlacement says, and reports how it is. Does nothing where there is none, or where no
-    /// hub is behind it; plans nothing where it is on its way out.
-    pub(crate) async fn reconcile(&self, key: &PlacementKey) -> Next {
+    /// Makes the cluster as the ServerPlacement says, and reports how it is, or that a newer value could not be written.
+    /// Does nothing where there is none, or where no hub is behind it; plans nothing where it is on its way out.
+    pub(crate) async fn reconcile(
+        &self,
+        key: &PlacementKey,
+        unwritten: Option<&Unwritten>,
+    ) -> Next {
         let Some((placement, origin)) = self.placement(key) else {
+            if let Some(unwritten) = unwritten {
+                let report = report::absent(unwritten);
+                self.machine
+                    .with(|machine| machine.report(key.clone(), report));
+            }
             return Next::Rest;
         };
         self.introduce(key);
+        let report = |report: Report| match unwritten {
+            None => self.report(key, &origin, &report),
+            // What serves goes on; of the newer value nothing is known.
+            Some(Unwritten { origin, message }) => {
+                let verdicts = agent_plan::unwritten(message);
+                self.report(key, origin, &Report { verdicts, ..report });
+            }
+        };
         if placement.metadata.deletion_timestamp.is_some() {
-            self.report(key, &origin, &self.as_found(&placement));
+            report(self.as_found(&placement));
             return Next::Rest;
         }
         let planned = plan(&self.facts(&placement).input());
         let Applied { outcomes, failed } =
             apply::apply(&self.client, &self.caches, &Owner::of(&placement), &planned).await;
         // What was written is in the caches by now: the verdicts are of the world as it is since.
-        let judged = judge(&self.facts(&placement).input(), &planned, &outcomes);
-        self.report(key, &origin, &judged);
+        report(judge(&self.facts(&placement).input(), &planned, &outcomes));
         if failed { Next::Retry } else { Next::Rest }
     }
 

@@ -129,18 +129,23 @@ impl Agent {
     }
 
     fn hear_desired(&self) {
+        self.hear_generation(1, &body());
+    }
+
+    fn hear_generation(&self, generation: u64, body: &str) {
         self.hear(Body::Desired(v1::Desired {
             key: Some(key().to_wire()),
             uid: "server-uid".to_owned(),
-            generation: 1,
-            hash: Hash::of(body().as_bytes()).to_wire(),
-            body: body().into(),
+            generation,
+            hash: Hash::of(body.as_bytes()).to_wire(),
+            body: body.to_owned().into(),
         }));
     }
 
     async fn reconcile(&self) -> (Next, Next) {
         let kept = self.placements.keep(&key()).await;
-        (kept, self.serving.reconcile(&key()).await)
+        let unwritten = kept.unwritten.as_ref();
+        (kept.next, self.serving.reconcile(&key(), unwritten).await)
     }
 
     /// All that there is to say now.
@@ -286,7 +291,7 @@ async fn a_missing_namespace_is_told_and_its_placement_waits_for_it() {
     let writes = agent.server.writes();
     assert_eq!(
         writes[..2],
-        ["POST Namespace team-a", "PATCH ServerPlacement llama"]
+        ["PATCH Namespace team-a", "PATCH ServerPlacement llama"]
     );
     assert!(
         agent

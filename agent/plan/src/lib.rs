@@ -26,7 +26,7 @@ use std::collections::BTreeSet;
 pub use gateway::{Endpoint, effective_gateway};
 pub use input::{GatewayFact, PlacementInput};
 pub use objects::{Kind, Object, ObjectId};
-pub use verdicts::{Outcome, Outcomes, Report, judge, leaving};
+pub use verdicts::{Outcome, Outcomes, Report, judge, leaving, unwritten};
 
 use gateway::Refusal;
 

@@ -21,6 +21,14 @@ const MESSAGE_MAX: usize = 512;
 /// The end of a message that was longer.
 const CUT: &str = "…";
 
+/// The steps, in the order of [`Report::verdicts`].
+const STEPS: [&str; 4] = [
+    BACKEND_PROVISION,
+    TRAFFIC_ROUTE_PROVISION,
+    MODEL_CONFIG_PROVISION,
+    HEALTH_CHECK,
+];
+
 /// What became of an object of the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -73,14 +81,8 @@ pub fn judge(input: &PlacementInput<'_>, plan: &PlacementPlan, outcomes: &Outcom
 
 /// How a placement is that is on its way out: nothing is planned for it, and what is left of it still counts.
 pub fn leaving(input: &PlacementInput<'_>) -> Report {
-    let kinds = [
-        BACKEND_PROVISION,
-        TRAFFIC_ROUTE_PROVISION,
-        MODEL_CONFIG_PROVISION,
-        HEALTH_CHECK,
-    ];
     Report {
-        verdicts: kinds.map(|kind| {
+        verdicts: STEPS.map(|kind| {
             let message = "the ServerPlacement is being deleted, and all that it owns";
             Verdict::unknown(kind, reason::REMOVING, message)
         }),
@@ -88,6 +90,13 @@ pub fn leaving(input: &PlacementInput<'_>) -> Report {
         route_accepted: false,
         endpoint: endpoint(input),
     }
+}
+
+/// What is said of a value that could not be written this time: nothing is known of it yet.
+pub fn unwritten(message: &str) -> [Verdict; 4] {
+    STEPS
+        .map(|kind| Verdict::unknown(kind, reason::APPLY_FAILED, message))
+        .map(shortened)
 }
 
 fn route_accepted(input: &PlacementInput<'_>) -> bool {

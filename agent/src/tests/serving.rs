@@ -3,12 +3,22 @@
 use std::{sync::Arc, time::Duration};
 
 use operator::wake::{Backoff, Next, Wakes};
-use proto::v1::agent_message::Body as Said;
+use proto::v1::{self, agent_message::Body as Said};
 use serde_json::json;
 
-use super::{Agent, NOTHING, key, read};
+use super::{Agent, NOTHING, api_server::ApiServer, body, key, read};
+use crate::observe::Caches;
 
 const PATIENCE: Duration = Duration::from_secs(20);
+
+fn placement(said: &[Said]) -> Option<&v1::PlacementReport> {
+    said.iter().find_map(|said| {
+        let Said::Placement(report) = said else {
+            return None;
+        };
+        Some(report)
+    })
+}
 
 #[tokio::test]
 async fn what_is_held_is_reported_before_a_write_that_hangs() {
@@ -41,11 +51,7 @@ async fn what_is_held_is_reported_before_a_write_that_hangs() {
         _written = agent.reconcile() => panic!("the write has hung"),
         said = tokio::time::timeout(PATIENCE, heard) => said.unwrap(),
     };
-    let report = said.iter().find_map(|said| match said {
-        Said::Placement(report) => Some(report),
-        _ => None,
-    });
-    let report = report.unwrap();
+    let report = placement(&said).unwrap();
     assert_eq!(report.steps[0].reason, "Applying");
     assert_eq!(report.steps[1..], before.steps[1..]);
 }
@@ -121,4 +127,67 @@ async fn every_placement_is_looked_at_when_the_gateway_api_goes() {
     };
     assert_eq!(looked_at, Some(key()));
     assert!(!agent.caches.has_gateway_api());
+}
+
+#[tokio::test]
+async fn a_passing_error_is_no_refusal() {
+    let agent = Agent::new();
+    agent.server.refuse("ServerPlacement", 500);
+    agent.hear_desired();
+    assert_eq!(agent.reconcile().await, (Next::Retry, Next::Rest));
+    let said = agent.said();
+    assert!(
+        !said.iter().any(|said| matches!(said, Said::Refused(_))),
+        "{said:?}"
+    );
+    let report = placement(&said).unwrap();
+    assert_eq!((report.generation, report.steps.len()), (1, 4));
+    for step in &report.steps {
+        assert_eq!(
+            (step.verdict(), step.reason.as_str(), step.message.as_str()),
+            (
+                v1::Verdict::Unknown,
+                "ApplyFailed",
+                "apply ServerPlacement team-a/llama: no"
+            )
+        );
+    }
+    agent.server.refuse("ServerPlacement", 200);
+    agent.reconcile().await;
+    assert_eq!(agent.report().steps[2].verdict(), v1::Verdict::True);
+
+    // The next value can't be written, and the one before it serves.
+    agent.server.refuse("ServerPlacement", 500);
+    agent.hear_generation(2, &body().replace("echo:1", "echo:2"));
+    assert_eq!(agent.reconcile().await, (Next::Retry, Next::Rest));
+    let said = agent.said();
+    assert!(!said.iter().any(|said| matches!(said, Said::Endpoint(_))));
+    let report = placement(&said).unwrap();
+    assert_eq!(
+        (report.generation, report.replicas_wanted),
+        (2, 1),
+        "{report:?}"
+    );
+    assert_eq!(report.steps[0].reason, "ApplyFailed");
+}
+
+#[tokio::test]
+async fn a_namespace_that_somebody_made_meanwhile_is_left_as_it_is() {
+    let mut agent = Agent::over(ApiServer::default(), Caches::default());
+    agent.placements.create_namespaces = true;
+    agent.server.refuse("Namespace", 403);
+    agent.hear_desired();
+    assert_eq!(agent.reconcile().await.0, Next::Retry);
+    assert_eq!(agent.refusal().0, "NamespaceMissing");
+    assert_eq!(agent.server.writes(), NOTHING);
+    agent.server.refuse("Namespace", 500);
+    assert_eq!(agent.reconcile().await.0, Next::Retry);
+    assert_eq!(agent.report().steps[0].reason, "ApplyFailed");
+    agent.server.refuse("Namespace", 409);
+    assert_eq!(agent.reconcile().await.0, Next::Rest);
+    assert_eq!(
+        agent.server.writes()[..1],
+        ["PATCH ServerPlacement llama"],
+        "it was not written to"
+    );
 }
