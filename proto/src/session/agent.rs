@@ -211,6 +211,12 @@ impl AgentMachine {
         })
     }
 
+    /// When [`Self::expired`] becomes true if nothing is heard until then: all that there is to wait for while the stream
+    /// takes no message.
+    pub fn silence_ends(&self) -> Option<Duration> {
+        Some(self.session.as_ref()?.liveness.silence_ends())
+    }
+
     /// Nothing was heard for the hub's `silence` (40 s before Welcome), or no session is open: end the stream.
     pub fn expired(&self, now: Duration) -> bool {
         self.session
