@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use agent_plan::{Kind, Object, ObjectId, Outcome, Outcomes, PlacementPlan};
-use crds::{labels, reason};
+use crds::{labels, reason, v1alpha1::ServerPlacement};
 use kube::{
     Client, Resource, ResourceExt,
     api::{ApiResource, PropagationPolicy},
@@ -26,38 +26,71 @@ pub(crate) struct Applied {
     pub(crate) failed: bool,
 }
 
-/// The objects that the placement of this UID controls, of every kind that a plan can have.
-pub(crate) fn owned(caches: &Caches, uid: &str) -> Vec<ObjectId> {
-    fn of<K>(cache: &Cache<K>, kind: Kind, uid: &str) -> Vec<ObjectId>
+/// Which placement a plan is of.
+#[derive(Clone, Debug)]
+pub(crate) struct Owner {
+    namespace: String,
+    name: String,
+    uid: String,
+}
+
+impl Owner {
+    pub(crate) fn of(placement: &ServerPlacement) -> Self {
+        Self {
+            namespace: placement.namespace().unwrap_or_default(),
+            name: placement.name_any(),
+            uid: placement.uid().unwrap_or_default(),
+        }
+    }
+
+    /// The object of that name, if the placement controls it. A label or an owner reference may be anybody's writing: an
+    /// object in another namespace is never the placement's, whatever it says.
+    pub(crate) fn controlled<K>(&self, cache: &Cache<K>, name: &str) -> Option<Arc<K>>
     where
         K: Resource<DynamicType = ()>,
     {
-        let owned = cache.filter(|object| is_controlled_by(object, uid));
-        let names = owned.iter().map(|object| object.name_any());
+        let live = cache.get(&self.key(name));
+        live.filter(|live| self.controls(&**live))
+    }
+
+    /// The objects that the placement controls, of every kind that a plan can have. Their names begin with its own.
+    pub(crate) fn owned(&self, caches: &Caches) -> Vec<ObjectId> {
+        Kind::ALL
+            .into_iter()
+            .flat_map(|kind| match kind {
+                Kind::ServiceAccount => self.ids(&caches.service_accounts, kind),
+                Kind::ConfigMap => self.ids(&caches.config_maps, kind),
+                Kind::Deployment => self.ids(&caches.deployments, kind),
+                Kind::Service => self.ids(&caches.services, kind),
+                Kind::HttpRoute => self.ids(&caches.routes, kind),
+            })
+            .collect()
+    }
+
+    fn ids<K>(&self, cache: &Cache<K>, kind: Kind) -> Vec<ObjectId>
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let near = cache.prefixed(&self.namespace, &self.name);
+        let owned = near.iter().filter(|object| self.controls(&***object));
+        let names = owned.map(|object| object.name_any());
         names.map(|name| ObjectId { kind, name }).collect()
     }
-    Kind::ALL
-        .into_iter()
-        .flat_map(|kind| match kind {
-            Kind::ServiceAccount => of(&caches.service_accounts, kind, uid),
-            Kind::ConfigMap => of(&caches.config_maps, kind, uid),
-            Kind::Deployment => of(&caches.deployments, kind, uid),
-            Kind::Service => of(&caches.services, kind, uid),
-            Kind::HttpRoute => of(&caches.routes, kind, uid),
-        })
-        .collect()
+
+    fn controls(&self, object: &impl ResourceExt) -> bool {
+        controller(object.meta()).is_some_and(|owner| owner.uid == self.uid)
+    }
+
+    fn key(&self, name: &str) -> ObjectKey {
+        ObjectKey::new(self.namespace.as_str(), name)
+    }
 }
 
-/// Is the object's controller of this UID?
-pub(crate) fn is_controlled_by(object: &impl ResourceExt, uid: &str) -> bool {
-    controller(object.meta()).is_some_and(|owner| owner.uid == uid)
-}
-
-/// Applies the plan of the placement in `namespace`. One object's failure keeps no other from being written.
+/// Applies the plan of a placement. One object's failure keeps no other from being written.
 pub(crate) async fn apply(
     client: &Client,
     caches: &Caches,
-    namespace: &str,
+    owner: &Owner,
     plan: &PlacementPlan,
 ) -> Applied {
     let mut applied = Applied {
@@ -76,13 +109,13 @@ pub(crate) async fn apply(
         applied.outcomes.insert(object.id(), outcome);
     }
     for id in &plan.removals {
-        let key = ObjectKey::new(namespace, id.name.as_str());
+        let name = id.name.as_str();
         let removed = match id.kind {
-            Kind::ServiceAccount => remove(client, &caches.service_accounts, &key).await,
-            Kind::ConfigMap => remove(client, &caches.config_maps, &key).await,
-            Kind::Deployment => remove(client, &caches.deployments, &key).await,
-            Kind::Service => remove(client, &caches.services, &key).await,
-            Kind::HttpRoute => remove(client, &caches.routes, &key).await,
+            Kind::ServiceAccount => remove(client, &caches.service_accounts, owner, name).await,
+            Kind::ConfigMap => remove(client, &caches.config_maps, owner, name).await,
+            Kind::Deployment => remove(client, &caches.deployments, owner, name).await,
+            Kind::Service => remove(client, &caches.services, owner, name).await,
+            Kind::HttpRoute => remove(client, &caches.routes, owner, name).await,
         };
         if let Err(error) = removed {
             tracing::warn!(error = error.sentence(), "removal failed");
@@ -90,6 +123,32 @@ pub(crate) async fn apply(
         }
     }
     applied
+}
+
+/// Which objects of a plan are as planned already, as far as the caches know. The others are still to be applied.
+pub(crate) fn found(caches: &Caches, plan: &PlacementPlan) -> Outcomes {
+    let is_found = |object: &&Object| match object {
+        Object::ServiceAccount(object) => is_current(&caches.service_accounts, object),
+        Object::ConfigMap(object) => is_current(&caches.config_maps, object),
+        Object::Deployment(object) => is_current(&caches.deployments, &**object),
+        Object::Service(object) => is_current(&caches.services, &**object),
+        Object::HttpRoute(object) => is_current(&caches.routes, &**object),
+    };
+    let found = plan.objects.iter().filter(is_found);
+    found
+        .map(|object| (object.id(), Outcome::Current))
+        .collect()
+}
+
+fn is_current<K>(cache: &Cache<K>, object: &K) -> bool
+where
+    K: Resource<DynamicType = ()> + Serialize,
+{
+    let Ok(desired) = Desired::new(object) else {
+        return false;
+    };
+    let live = cache.get(&desired.key);
+    live.is_some_and(|live| !desired.differs_from(live.meta(), labels::AGENT))
 }
 
 async fn write<K>(client: &Client, cache: &Cache<K>, object: &K) -> Outcome
@@ -140,18 +199,24 @@ const fn refused(reason: &'static str, message: String) -> Outcome {
     Outcome::Refused { reason, message }
 }
 
-async fn remove<K>(client: &Client, cache: &Cache<K>, key: &ObjectKey) -> Result<(), apply::Error>
+/// Deletes the object of that name, if the owner controls it: whatever a plan says, nobody else's is touched.
+async fn remove<K>(
+    client: &Client,
+    cache: &Cache<K>,
+    owner: &Owner,
+    name: &str,
+) -> Result<(), apply::Error>
 where
     K: Resource<DynamicType = ()>,
 {
     // One that is going already needs no second word.
-    let Some(live) = cache
-        .get(key)
+    let Some(live) = owner
+        .controlled(cache, name)
         .filter(|live| live.meta().deletion_timestamp.is_none())
     else {
         return Ok(());
     };
-    let live: Arc<K> = live;
+    let key = &owner.key(name);
     let uid = live.uid().unwrap_or_default();
     let resource = ApiResource::erase::<K>(&());
     tracing::info!(kind = %resource.kind, object = %key, "removing");

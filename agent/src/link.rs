@@ -132,6 +132,7 @@ impl Link {
             self.store
                 .enrol_if_needed(identity, &dialer, token, &self.info.cluster_uid, self.clock)
                 .await?;
+            self.store.try_save(identity).await?;
             identity.present(&dialer)?;
             let client = dialer.dial().await?;
             tokio::select! {

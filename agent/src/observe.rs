@@ -3,6 +3,7 @@
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
+use agent_plan::effective_gateway;
 use crds::{
     labels,
     v1alpha1::{GatewayReference, ServerPlacement},
@@ -165,7 +166,7 @@ impl Caches {
                 return;
             };
             let users = placements.filter(|placement| {
-                let used = placement.spec.gateway.as_ref().or(default_gateway.as_ref());
+                let used = effective_gateway(placement, default_gateway.as_ref());
                 used.is_some_and(|used| {
                     used.namespace == gateway.namespace && used.name == gateway.name
                 })
@@ -207,6 +208,25 @@ impl Caches {
     pub(crate) fn has_gateway_api(&self) -> bool {
         self.gateways.is_installed() && self.routes.is_installed()
     }
+}
+
+/// Wakes every placement when the Gateway API appears or goes: no object changes by that.
+pub(crate) fn follow_gateway_api(caches: &Caches, wakes: &SharedWakes<PlacementKey>) -> Watch {
+    let (placements, wakes) = (caches.placements.clone(), Arc::clone(wakes));
+    let (mut gateways, mut routes) = (caches.gateways.installed(), caches.routes.installed());
+    Box::pin(async move {
+        // The caches are alive as long as their watches are.
+        while tokio::select! {
+            changed = gateways.changed() => changed.is_ok(),
+            changed = routes.changed() => changed.is_ok(),
+        } {
+            placements
+                .all()
+                .values()
+                .filter_map(|placement| key_of(placement))
+                .for_each(|key| wakes.wake(key));
+        }
+    })
 }
 
 /// Wakes the placement that an object's label names.

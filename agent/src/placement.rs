@@ -10,8 +10,8 @@ use std::sync::Arc;
 use crds::{labels, reason, v1alpha1::ServerPlacement};
 use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{
-    Api, Client, Resource, ResourceExt,
-    api::{ApiResource, PostParams, PropagationPolicy},
+    Client, Resource, ResourceExt,
+    api::{ApiResource, PropagationPolicy},
 };
 use operator::{
     apply::{self, Retry},
@@ -22,7 +22,11 @@ use operator::{
 use proto::{PlacementKey, session::Refusal};
 
 pub(crate) use self::wishes::{Value, Wish, Wishes};
-use crate::{link::Machine, observe::Caches};
+use crate::{
+    link::Machine,
+    observe::Caches,
+    report::{Origin, Unwritten},
+};
 
 /// Keeps the ServerPlacements as the hub wishes.
 pub(crate) struct Placements {
@@ -40,42 +44,49 @@ fn server_uid(placement: &ServerPlacement) -> Option<&String> {
 
 impl Placements {
     /// Makes the ServerPlacement of the key as it is wished. Nothing is done for a key that the hub has not spoken of.
-    pub(crate) async fn keep(&self, key: &PlacementKey) -> Next {
+    pub(crate) async fn keep(&self, key: &PlacementKey) -> Kept {
         match self.wishes.get(key) {
-            None => Next::Rest,
-            Some(Wish::Gone { uid }) => self.remove(key, &uid).await,
+            None => Next::Rest.into(),
+            Some(Wish::Gone { uid }) => self.remove(key, &uid).await.into(),
             Some(Wish::Kept(value)) => {
                 let generation = value.generation;
                 match self.write(key, &value).await {
                     Ok(Written::Yes) => {
                         self.machine
                             .with(|machine| machine.applied(key, generation));
-                        Next::Rest
+                        Next::Rest.into()
                     }
-                    Ok(Written::AfterRemoval) => Next::Rest,
-                    Err((refusal, next)) => {
+                    Ok(Written::AfterRemoval) => Next::Rest.into(),
+                    Err(Obstacle::Refused(refusal, next)) => {
                         tracing::warn!(%key, refusal.reason, refusal.message, "placement refused");
                         self.machine
                             .with(|machine| machine.refused(key, generation, refusal));
-                        next
+                        next.into()
+                    }
+                    Err(Obstacle::Passing(message)) => {
+                        tracing::warn!(%key, message, "placement not written");
+                        Kept {
+                            next: Next::Retry,
+                            unwritten: Some(unwritten(&value, message)),
+                        }
                     }
                 }
             }
         }
     }
 
-    async fn write(&self, key: &PlacementKey, value: &Value) -> Result<Written, (Refusal, Next)> {
+    async fn write(&self, key: &PlacementKey, value: &Value) -> Result<Written, Obstacle> {
         let desired = value
             .desired
             .as_ref()
-            .map_err(|refusal| (refusal.clone(), Next::Rest))?;
+            .map_err(|refusal| Obstacle::Refused(refusal.clone(), Next::Rest))?;
         let live = self.caches.placements.get(&desired.key);
         if let Some(live) = &live {
             if server_uid(live) != Some(&value.uid) {
                 let message = format!(
                     "ServerPlacement {key} exists and was not written for this InferenceServer: delete or rename one of the two"
                 );
-                return Err((refusal(reason::NAME_CONFLICT, message), Next::Rest));
+                return Err(refused(reason::NAME_CONFLICT, message, Next::Rest));
             }
             // Somebody deletes it: it is made anew when the watch says that it is gone.
             if live.metadata.deletion_timestamp.is_some() {
@@ -94,15 +105,14 @@ impl Placements {
         &self,
         desired: &Desired,
         live: Option<&ObjectMeta>,
-    ) -> Result<Written, (Refusal, Next)> {
+    ) -> Result<Written, Obstacle> {
         let written = apply::apply(&self.client, labels::AGENT, desired, live).await;
-        let written = written.map_err(|error| {
-            let reason = match (&error, error.retry()) {
-                (apply::Error::NameConflict { .. }, _) => reason::NAME_CONFLICT,
-                (_, Retry::OnChange) => reason::APPLY_REFUSED,
-                (_, Retry::Later) => reason::APPLY_FAILED,
-            };
-            (refusal(reason, error.sentence()), Next::Retry)
+        let written = written.map_err(|error| match (&error, error.retry()) {
+            (_, Retry::Later) => Obstacle::Passing(error.sentence()),
+            (apply::Error::NameConflict { .. }, Retry::OnChange) => {
+                refused(reason::NAME_CONFLICT, error.sentence(), Next::Retry)
+            }
+            (_, Retry::OnChange) => refused(reason::APPLY_REFUSED, error.sentence(), Next::Retry),
         })?;
         tracing::info!(placement = %desired.key, "written");
         match written.try_parse::<ServerPlacement>() {
@@ -114,25 +124,26 @@ impl Placements {
     }
 
     /// The namespace exists and takes objects; it is made if that was allowed.
-    async fn ready_namespace(&self, name: &str) -> Result<(), (Refusal, Next)> {
+    async fn ready_namespace(&self, name: &str) -> Result<(), Obstacle> {
         let live = self.caches.namespaces.get(&ObjectKey::new("", name));
         match live {
             Some(live) if live.metadata.deletion_timestamp.is_none() => Ok(()),
             Some(_) => {
                 let message = format!("namespace {name} is being deleted");
-                Err((refusal(reason::NAMESPACE_MISSING, message), Next::Rest))
+                Err(refused(reason::NAMESPACE_MISSING, message, Next::Rest))
             }
             None if self.create_namespaces => self.create_namespace(name).await,
             None => {
                 let message = format!(
                     "namespace {name} does not exist in this cluster: create it, or let the agent do so (createNamespaces)"
                 );
-                Err((refusal(reason::NAMESPACE_MISSING, message), Next::Rest))
+                Err(refused(reason::NAMESPACE_MISSING, message, Next::Rest))
             }
         }
     }
 
-    async fn create_namespace(&self, name: &str) -> Result<(), (Refusal, Next)> {
+    /// Only makes one that is not there: what somebody else made is left as it is.
+    async fn create_namespace(&self, name: &str) -> Result<(), Obstacle> {
         let namespace = Namespace {
             metadata: ObjectMeta {
                 name: Some(name.to_owned()),
@@ -140,18 +151,28 @@ impl Placements {
             },
             ..Namespace::default()
         };
-        let api: Api<Namespace> = Api::all(self.client.clone());
-        match api.create(&PostParams::default(), &namespace).await {
+        let failed = |cause: String| format!("namespace {name} can't be created: {cause}");
+        let desired = Desired::new(&namespace).map_err(|error| {
+            let message = failed(error.to_string());
+            refused(reason::NAMESPACE_MISSING, message, Next::Rest)
+        })?;
+        match apply::apply(&self.client, labels::AGENT, &desired, None).await {
             Ok(created) => {
                 tracing::info!(namespace = name, "created");
-                self.caches.namespaces.note(created);
+                // One that can't be read back comes by the watch.
+                if let Ok(created) = created.try_parse() {
+                    self.caches.namespaces.note(created);
+                }
                 Ok(())
             }
             // Somebody was faster.
-            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+            Err(apply::Error::NameConflict { .. }) => Ok(()),
             Err(error) => {
-                let message = format!("namespace {name} can't be created: {error}");
-                Err((refusal(reason::NAMESPACE_MISSING, message), Next::Retry))
+                let message = failed(error.sentence());
+                Err(match error.retry() {
+                    Retry::Later => Obstacle::Passing(message),
+                    Retry::OnChange => refused(reason::NAMESPACE_MISSING, message, Next::Retry),
+                })
             }
         }
     }
@@ -197,10 +218,45 @@ enum Written {
     AfterRemoval,
 }
 
-fn refusal(reason: &str, message: String) -> Refusal {
-    Refusal {
+/// Why a wish could not be written.
+enum Obstacle {
+    /// As things are, it never can. The hub is told so; when to try again.
+    Refused(Refusal, Next),
+    /// The API server could not be reached, or had an error of its own: no verdict on the value. In a sentence.
+    Passing(String),
+}
+
+/// What became of a key's wish.
+pub(crate) struct Kept {
+    /// When to try again.
+    pub(crate) next: Next,
+    /// The value that could not be written this time.
+    pub(crate) unwritten: Option<Unwritten>,
+}
+
+impl From<Next> for Kept {
+    fn from(next: Next) -> Self {
+        Self {
+            next,
+            unwritten: None,
+        }
+    }
+}
+
+fn unwritten(value: &Value, message: String) -> Unwritten {
+    let origin = Origin {
+        server_uid: value.uid.clone(),
+        generation: value.generation,
+        hash: value.hash,
+    };
+    Unwritten { origin, message }
+}
+
+fn refused(reason: &str, message: String, next: Next) -> Obstacle {
+    let refusal = Refusal {
         reason: reason.to_owned(),
         field: String::new(),
         message,
-    }
+    };
+    Obstacle::Refused(refusal, next)
 }

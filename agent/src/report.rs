@@ -15,6 +15,15 @@ pub(crate) struct Origin {
     pub(crate) hash: proto::Hash,
 }
 
+/// A value that the API server could not take this time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unwritten {
+    /// Which one.
+    pub(crate) origin: Origin,
+    /// Why, in a sentence.
+    pub(crate) message: String,
+}
+
 /// How the placement is. The key is the machine's to add.
 pub(crate) fn placement(origin: &Origin, report: &Report) -> v1::PlacementReport {
     v1::PlacementReport {
@@ -25,6 +34,19 @@ pub(crate) fn placement(origin: &Origin, report: &Report) -> v1::PlacementReport
         steps: report.verdicts.iter().map(step).collect(),
         replicas_wanted: report.replicas.wanted,
         replicas_ready: report.replicas.ready,
+        route_accepted: report.route_accepted,
+    }
+}
+
+/// Nothing is there, and its first value could not be written.
+pub(crate) fn absent(unwritten: &Unwritten) -> v1::PlacementReport {
+    let Unwritten { origin, message } = unwritten;
+    v1::PlacementReport {
+        uid: origin.server_uid.clone(),
+        generation: origin.generation,
+        hash: origin.hash.to_wire(),
+        steps: agent_plan::unwritten(message).iter().map(step).collect(),
+        ..v1::PlacementReport::default()
     }
 }
 

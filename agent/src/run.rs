@@ -75,6 +75,7 @@ async fn start(args: Args, parts: &mut JoinSet<()>) -> anyhow::Result<()> {
     for watch in caches.watches(&client, default_gateway.as_ref(), &wakes, namespace_changed) {
         parts.spawn(watch);
     }
+    parts.spawn(observe::follow_gateway_api(&caches, &wakes));
     let info = info(&client).await?;
     // Before this, a report could say that something is gone which was only not seen yet.
     caches.synced().await;
@@ -113,6 +114,7 @@ async fn start(args: Args, parts: &mut JoinSet<()>) -> anyhow::Result<()> {
         .values()
         .filter_map(|placement| observe::key_of(placement))
     {
+        serving.introduce(&key);
         wakes.wake(key);
     }
     parts.spawn(link.run());
@@ -128,8 +130,12 @@ async fn reconcile(wakes: SharedWakes<PlacementKey>, placements: Placements, ser
         async move {
             let (placements, serving) = &*both;
             let kept = placements.keep(&key).await;
-            let served = serving.reconcile(&key).await;
-            if kept == Next::Retry { kept } else { served }
+            let served = serving.reconcile(&key, kept.unwritten.as_ref()).await;
+            if kept.next == Next::Retry {
+                kept.next
+            } else {
+                served
+            }
         }
     };
     wakes.run(CONCURRENCY, Backoff::default(), work).await;

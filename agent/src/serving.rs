@@ -2,25 +2,24 @@
 
 use std::sync::Arc;
 
-use agent_plan::{GatewayFact, ObjectId, PlacementInput, Report, judge, leaving, plan};
+use agent_plan::{
+    GatewayFact, ObjectId, PlacementInput, Report, effective_gateway, judge, leaving, plan,
+};
 use crds::{
     labels, names,
     v1alpha1::{GatewayReference, ServerPlacement},
 };
 use gateway_api::{gateways::Gateway, httproutes::HttpRoute};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
-use kube::{Client, Resource, ResourceExt};
-use operator::{
-    cache::{Cache, ObjectKey},
-    wake::Next,
-};
+use kube::{Client, ResourceExt};
+use operator::{cache::ObjectKey, wake::Next};
 use proto::PlacementKey;
 
 use crate::{
-    apply::{self, Applied, is_controlled_by},
+    apply::{self, Applied, Owner},
     link::Machine,
     observe::Caches,
-    report::{self, Origin},
+    report::{self, Origin, Unwritten},
 };
 
 /// Reconciles placements.
@@ -32,27 +31,70 @@ pub(crate) struct Serving {
 }
 
 impl Serving {
-    /// Makes the cluster as the ServerPlacement says, and reports how it is. Does nothing where there is none, or where no
-    /// hub is behind it; plans nothing where it is on its way out.
-    pub(crate) async fn reconcile(&self, key: &PlacementKey) -> Next {
-        let object = ObjectKey::new(key.namespace(), key.name());
-        let Some(placement) = self.caches.placements.get(&object) else {
+    /// Makes the cluster as the ServerPlacement says, and reports how it is, or that a newer value could not be written.
+    /// Does nothing where there is none, or where no hub is behind it; plans nothing where it is on its way out.
+    pub(crate) async fn reconcile(
+        &self,
+        key: &PlacementKey,
+        unwritten: Option<&Unwritten>,
+    ) -> Next {
+        let Some((placement, origin)) = self.placement(key) else {
+            if let Some(unwritten) = unwritten {
+                let report = report::absent(unwritten);
+                self.machine
+                    .with(|machine| machine.report(key.clone(), report));
+            }
             return Next::Rest;
         };
-        let Some(origin) = origin(&placement) else {
-            return Next::Rest;
+        self.introduce(key);
+        let report = |report: Report| match unwritten {
+            None => self.report(key, &origin, &report),
+            // What serves goes on; of the newer value nothing is known.
+            Some(Unwritten { origin, message }) => {
+                let verdicts = agent_plan::unwritten(message);
+                self.report(key, origin, &Report { verdicts, ..report });
+            }
         };
         if placement.metadata.deletion_timestamp.is_some() {
-            self.report(key, &origin, &leaving(&self.facts(&placement).input()));
+            report(self.as_found(&placement));
             return Next::Rest;
         }
         let planned = plan(&self.facts(&placement).input());
         let Applied { outcomes, failed } =
-            apply::apply(&self.client, &self.caches, key.namespace(), &planned).await;
+            apply::apply(&self.client, &self.caches, &Owner::of(&placement), &planned).await;
         // What was written is in the caches by now: the verdicts are of the world as it is since.
-        let judged = judge(&self.facts(&placement).input(), &planned, &outcomes);
-        self.report(key, &origin, &judged);
+        report(judge(&self.facts(&placement).input(), &planned, &outcomes));
         if failed { Next::Retry } else { Next::Rest }
+    }
+
+    /// Reports a placement as it is found, before anything is written, if this process has not reported it yet. The hub
+    /// hears nothing of a cluster until all that it holds is reported, and a write may hang for long.
+    pub(crate) fn introduce(&self, key: &PlacementKey) {
+        if self.machine.with(|machine| machine.has_report(key)) {
+            return;
+        }
+        if let Some((placement, origin)) = self.placement(key) {
+            self.report(key, &origin, &self.as_found(&placement));
+        }
+    }
+
+    /// The ServerPlacement of the key, if an agent wrote it.
+    fn placement(&self, key: &PlacementKey) -> Option<(Arc<ServerPlacement>, Origin)> {
+        let object = ObjectKey::new(key.namespace(), key.name());
+        let placement = self.caches.placements.get(&object)?;
+        let origin = origin(&placement)?;
+        Some((placement, origin))
+    }
+
+    /// How the placement is when nothing more is written.
+    fn as_found(&self, placement: &ServerPlacement) -> Report {
+        let facts = self.facts(placement);
+        let input = facts.input();
+        if placement.metadata.deletion_timestamp.is_some() {
+            return leaving(&input);
+        }
+        let planned = plan(&input);
+        judge(&input, &planned, &apply::found(&self.caches, &planned))
     }
 
     fn facts<'a>(&'a self, placement: &'a ServerPlacement) -> Facts<'a> {
@@ -95,12 +137,8 @@ impl<'a> Facts<'a> {
         placement: &'a ServerPlacement,
         default_gateway: Option<&'a GatewayReference>,
     ) -> Self {
-        let (namespace, name) = (
-            placement.namespace().unwrap_or_default(),
-            placement.name_any(),
-        );
-        let uid = placement.uid().unwrap_or_default();
-        let gateway = placement.spec.gateway.as_ref().or(default_gateway);
+        let (owner, name) = (Owner::of(placement), placement.name_any());
+        let gateway = effective_gateway(placement, default_gateway);
         let route = names::traffic_route(&name, 0);
         Self {
             placement,
@@ -110,13 +148,10 @@ impl<'a> Facts<'a> {
                 let key = ObjectKey::new(gateway.namespace.as_str(), gateway.name.as_str());
                 caches.gateways.get(&key)
             }),
-            owned: apply::owned(caches, &uid),
-            deployment: controlled(&caches.deployments, &namespace, &name, &uid),
-            route: controlled(&caches.routes, &namespace, &route, &uid),
-            pods: caches.pods.filter(|pod| {
-                pod.metadata.namespace.as_ref() == Some(&namespace)
-                    && pod.labels().get(labels::SERVER) == Some(&name)
-            }),
+            owned: owner.owned(caches),
+            deployment: owner.controlled(&caches.deployments, &name),
+            route: owner.controlled(&caches.routes, &route),
+            pods: pods(caches, placement),
         }
     }
 
@@ -137,10 +172,13 @@ impl<'a> Facts<'a> {
     }
 }
 
-fn controlled<K>(cache: &Cache<K>, namespace: &str, name: &str, uid: &str) -> Option<Arc<K>>
-where
-    K: Resource<DynamicType = ()>,
-{
-    let live = cache.get(&ObjectKey::new(namespace, name));
-    live.filter(|live| is_controlled_by(&**live, uid))
+/// The Pods that carry the server's label. Their names begin with the Deployment's, which is short enough not to be cut.
+fn pods(caches: &Caches, placement: &ServerPlacement) -> Vec<Arc<Pod>> {
+    let (namespace, name) = (
+        placement.namespace().unwrap_or_default(),
+        placement.name_any(),
+    );
+    let mut pods = caches.pods.prefixed(&namespace, &format!("{name}-"));
+    pods.retain(|pod| pod.labels().get(labels::SERVER) == Some(&name));
+    pods
 }

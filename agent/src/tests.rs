@@ -3,6 +3,7 @@
 mod api_server;
 mod hub;
 mod link;
+mod serving;
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,6 +25,7 @@ use crate::{
 };
 
 const NOTHING: [&str; 0] = [];
+const NOTHING_SAID: [Said; 0] = [];
 
 /// An agent without its tasks: what they would do is done by hand.
 struct Agent {
@@ -127,18 +129,23 @@ impl Agent {
     }
 
     fn hear_desired(&self) {
+        self.hear_generation(1, &body());
+    }
+
+    fn hear_generation(&self, generation: u64, body: &str) {
         self.hear(Body::Desired(v1::Desired {
             key: Some(key().to_wire()),
             uid: "server-uid".to_owned(),
-            generation: 1,
-            hash: Hash::of(body().as_bytes()).to_wire(),
-            body: body().into(),
+            generation,
+            hash: Hash::of(body.as_bytes()).to_wire(),
+            body: body.to_owned().into(),
         }));
     }
 
     async fn reconcile(&self) -> (Next, Next) {
         let kept = self.placements.keep(&key()).await;
-        (kept, self.serving.reconcile(&key()).await)
+        let unwritten = kept.unwritten.as_ref();
+        (kept.next, self.serving.reconcile(&key(), unwritten).await)
     }
 
     /// All that there is to say now.
@@ -214,8 +221,10 @@ async fn a_restart_writes_nothing_and_reports_the_same() {
 
     let Agent { server, caches, .. } = agent;
     let agent = Agent::over(server, caches);
-    agent.reconcile().await;
+    agent.serving.introduce(&key());
     assert_eq!(agent.report(), before);
+    agent.reconcile().await;
+    assert_eq!(agent.said(), NOTHING_SAID);
     agent.hear_desired();
     agent.reconcile().await;
     assert_eq!(agent.server.writes(), NOTHING);
@@ -282,7 +291,7 @@ async fn a_missing_namespace_is_told_and_its_placement_waits_for_it() {
     let writes = agent.server.writes();
     assert_eq!(
         writes[..2],
-        ["POST Namespace team-a", "PATCH ServerPlacement llama"]
+        ["PATCH Namespace team-a", "PATCH ServerPlacement llama"]
     );
     assert!(
         agent
@@ -314,7 +323,7 @@ async fn a_tombstone_deletes_its_own_placement_with_all_that_it_owns() {
     agent.reconcile().await;
     assert_eq!(
         agent.server.writes(),
-        ["DELETE ServerPlacement llama uid=uid-1 Foreground"]
+        ["DELETE serverplacements llama uid=uid-1 Foreground"]
     );
     let removed =
         |said: &Said| matches!(said, Said::Removed(removed) if removed.uid == "server-uid");

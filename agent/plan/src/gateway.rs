@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeSet, net::IpAddr};
 
-use crds::{reason, v1alpha1::GatewayReference};
+use crds::{
+    reason,
+    v1alpha1::{GatewayReference, ServerPlacement},
+};
 use gateway_api::gateways::{Gateway, GatewayListeners};
 
 use crate::{GatewayFact, PlacementInput};
@@ -48,14 +51,16 @@ pub(crate) struct Listener<'a> {
     port: u16,
 }
 
-/// The Gateway that a placement uses: its own, or the default.
-pub fn effective<'a>(input: &PlacementInput<'a>) -> Option<&'a GatewayReference> {
-    input
-        .placement
-        .spec
-        .gateway
-        .as_ref()
-        .or(input.default_gateway)
+/// The Gateway that a placement uses: its own as a whole, or the default.
+pub fn effective_gateway<'a>(
+    placement: &'a ServerPlacement,
+    default: Option<&'a GatewayReference>,
+) -> Option<&'a GatewayReference> {
+    placement.spec.gateway.as_ref().or(default)
+}
+
+pub(crate) fn effective<'a>(input: &PlacementInput<'a>) -> Option<&'a GatewayReference> {
+    effective_gateway(input.placement, input.default_gateway)
 }
 
 /// The listener, or why there is none.

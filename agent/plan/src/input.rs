@@ -15,7 +15,7 @@ pub struct PlacementInput<'a> {
     pub placement: &'a ServerPlacement,
     /// The Gateway for placements that name none.
     pub default_gateway: Option<&'a GatewayReference>,
-    /// The Gateway that [`effective`](crate::effective) names.
+    /// The Gateway that [`effective_gateway`](crate::effective_gateway) names.
     pub gateway: GatewayFact<'a>,
     /// The objects that the placement controls.
     pub owned: &'a [ObjectId],

@@ -23,10 +23,10 @@ pub mod verdicts;
 
 use std::collections::BTreeSet;
 
-pub use gateway::{Endpoint, effective};
+pub use gateway::{Endpoint, effective_gateway};
 pub use input::{GatewayFact, PlacementInput};
 pub use objects::{Kind, Object, ObjectId};
-pub use verdicts::{Outcome, Outcomes, Report, judge, leaving};
+pub use verdicts::{Outcome, Outcomes, Report, judge, leaving, unwritten};
 
 use gateway::Refusal;
 
@@ -67,7 +67,7 @@ pub fn plan(input: &PlacementInput<'_>) -> PlacementPlan {
         Ok(listener) => objects.push(route::object(input.placement, &listener)),
         Err(refusal) => {
             // A Gateway that is gone for a moment takes no route with it; one that is no longer asked for does.
-            if effective(input).is_some() {
+            if gateway::effective(input).is_some() {
                 kept.insert(Kind::HttpRoute);
             }
             blocked.route = Some(refusal);

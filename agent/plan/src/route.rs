@@ -1,7 +1,8 @@
 //! The traffic route: from the member's gateway to the runtime, and what its gateway says of it.
 
 use crds::{
-    condition::TRAFFIC_ROUTE_PROVISION, condition::Verdict, labels, names, reason,
+    condition::{State, TRAFFIC_ROUTE_PROVISION, Verdict},
+    labels, names, reason,
     v1alpha1::ServerPlacement,
 };
 use gateway_api::httproutes::{
@@ -133,7 +134,13 @@ fn service(name: &str) -> HttpRouteRulesBackendRefs {
     }
 }
 
-/// What the gateway says of the route as it is now.
+/// Does the listener's gateway admit traffic by the live route, whatever became of a newer one?
+pub(crate) fn is_accepted(route: &HttpRoute, listener: &Listener<'_>) -> bool {
+    verdict(route, listener).state == State::True
+}
+
+/// What the gateway says of the route. What it said of an older generation stands while that is yes: a rewrite of our own
+/// must not look like a failure, since the gateway serves the older one until it has taken or refused the newer.
 pub(crate) fn verdict(route: &HttpRoute, listener: &Listener<'_>) -> Verdict {
     let name = format!("HTTPRoute {}", route.name_any());
     let gateway = format!(
@@ -193,14 +200,15 @@ fn entry_verdict(
             "can't resolve what is named by",
         ),
     ] {
-        let current = condition(parent, kind).filter(|condition| {
+        let said = condition(parent, kind);
+        let is_current = said.is_some_and(|condition| {
             condition
                 .observed_generation
                 .is_none_or(|seen| seen >= generation)
         });
-        match current.map(|condition| (condition.status.as_str(), condition)) {
+        match said.map(|condition| (condition.status.as_str(), condition)) {
             Some(("True", _)) => {}
-            Some(("False", condition)) => {
+            Some(("False", condition)) if is_current => {
                 let message = format!(
                     "{gateway} {verb} {name}: {} ({})",
                     condition.message, condition.reason

@@ -21,6 +21,14 @@ const MESSAGE_MAX: usize = 512;
 /// The end of a message that was longer.
 const CUT: &str = "…";
 
+/// The steps, in the order of [`Report::verdicts`].
+const STEPS: [&str; 4] = [
+    BACKEND_PROVISION,
+    TRAFFIC_ROUTE_PROVISION,
+    MODEL_CONFIG_PROVISION,
+    HEALTH_CHECK,
+];
+
 /// What became of an object of the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -47,6 +55,9 @@ pub struct Report {
     pub verdicts: [Verdict; 4],
     /// Wanted, and ready now.
     pub replicas: Replicas,
+    /// The gateway admits traffic by the route that is live, whatever became of the newest one. False for a placement on
+    /// its way out: its traffic is to go elsewhere before its replicas do.
+    pub route_accepted: bool,
     /// Where the cluster admits traffic, or why nowhere.
     pub endpoint: Result<Endpoint, Refusal>,
 }
@@ -63,26 +74,36 @@ pub fn judge(input: &PlacementInput<'_>, plan: &PlacementPlan, outcomes: &Outcom
     Report {
         verdicts: verdicts.map(shortened),
         replicas: health::replicas(input.placement, input.deployment),
+        route_accepted: route_accepted(input),
         endpoint: endpoint(input),
     }
 }
 
 /// How a placement is that is on its way out: nothing is planned for it, and what is left of it still counts.
 pub fn leaving(input: &PlacementInput<'_>) -> Report {
-    let kinds = [
-        BACKEND_PROVISION,
-        TRAFFIC_ROUTE_PROVISION,
-        MODEL_CONFIG_PROVISION,
-        HEALTH_CHECK,
-    ];
     Report {
-        verdicts: kinds.map(|kind| {
+        verdicts: STEPS.map(|kind| {
             let message = "the ServerPlacement is being deleted, and all that it owns";
             Verdict::unknown(kind, reason::REMOVING, message)
         }),
         replicas: health::replicas(input.placement, input.deployment),
+        route_accepted: false,
         endpoint: endpoint(input),
     }
+}
+
+/// What is said of a value that could not be written this time: nothing is known of it yet.
+pub fn unwritten(message: &str) -> [Verdict; 4] {
+    STEPS
+        .map(|kind| Verdict::unknown(kind, reason::APPLY_FAILED, message))
+        .map(shortened)
+}
+
+fn route_accepted(input: &PlacementInput<'_>) -> bool {
+    // Only by the listener whose address is reported: a route that another one takes leads nowhere from there.
+    let listener = gateway::listener(input).ok();
+    let live = input.route.zip(listener);
+    live.is_some_and(|(route, listener)| route::is_accepted(route, &listener))
 }
 
 fn endpoint(input: &PlacementInput<'_>) -> Result<Endpoint, Refusal> {

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use backon::{BackoffBuilder, ExponentialBuilder};
 use crds::labels;
 use k8s_openapi::{
     ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta,
@@ -30,6 +31,10 @@ const CERTIFICATE: &str = "tls.crt";
 const NEXT_KEY: &str = "next.key";
 /// The token that the certificate was had with, hashed: another one means to join anew.
 const TOKEN_HASH: &str = "token.sha256";
+
+/// Between two attempts to store the identity while the session goes on.
+const SAVE_AGAIN_FIRST: Duration = Duration::from_millis(500);
+const SAVE_AGAIN_LAST: Duration = Duration::from_mins(1);
 
 /// Tells the time of day.
 pub(crate) type Clock = fn() -> SystemTime;
@@ -60,6 +65,8 @@ pub(crate) enum IdentityError {
 /// What the Secret holds.
 pub(crate) struct Identity {
     live: Option<ObjectMeta>,
+    /// The Secret holds all that stands here.
+    stored: bool,
     key: AgentKey,
     certificate_pem: Option<String>,
     next_key: Option<AgentKey>,
@@ -166,6 +173,7 @@ impl Store {
         if let Some(key) = key {
             return Ok(Identity {
                 live,
+                stored: true,
                 key,
                 certificate_pem: text(CERTIFICATE)?,
                 next_key,
@@ -174,6 +182,7 @@ impl Store {
         }
         let mut identity = Identity {
             live,
+            stored: false,
             key: AgentKey::generate()?,
             certificate_pem: None,
             next_key: None,
@@ -184,16 +193,47 @@ impl Store {
     }
 
     async fn save(&self, identity: &mut Identity) -> Result<(), IdentityError> {
+        if identity.stored {
+            return Ok(());
+        }
         let secret = identity.secret(&self.namespace);
         let desired = Desired::new(&secret).map_err(IdentityError::Encode)?;
-        let live = identity.live.as_ref();
-        let written = apply::apply(&self.client, labels::AGENT, &desired, live).await;
-        identity.live = Some(
-            written
-                .map_err(|error| IdentityError::Store(Box::new(error)))?
-                .metadata,
-        );
+        // Taken: what a failed write was based on may be what has changed.
+        let live = identity.live.take();
+        let written = apply::apply(&self.client, labels::AGENT, &desired, live.as_ref()).await;
+        let written = written.map_err(|error| IdentityError::Store(Box::new(error)))?;
+        identity.live = Some(written.metadata);
+        identity.stored = true;
         Ok(())
+    }
+
+    /// Stores the identity if that is still to be done. A Secret that can't be written is no reason to leave the hub: the
+    /// key of a certificate is stored before the certificate is asked for, and the session goes on trying.
+    pub(super) async fn try_save(&self, identity: &mut Identity) -> Result<(), IdentityError> {
+        match self.save(identity).await {
+            Err(error @ IdentityError::Store(_)) => {
+                tracing::warn!(%error, "the identity is not stored yet");
+                Ok(())
+            }
+            saved => saved,
+        }
+    }
+
+    /// Returns once the identity is stored.
+    async fn save_at_last(&self, identity: &mut Identity) -> Result<(), IdentityError> {
+        let mut delays = ExponentialBuilder::default()
+            .with_min_delay(SAVE_AGAIN_FIRST)
+            .with_max_delay(SAVE_AGAIN_LAST)
+            .with_jitter()
+            .without_max_times()
+            .build();
+        loop {
+            self.try_save(identity).await?;
+            if identity.stored {
+                return Ok(());
+            }
+            tokio::time::sleep(delays.next().unwrap_or(SAVE_AGAIN_LAST)).await;
+        }
     }
 
     /// Trades the token for a certificate when there is none that is good, or when the token is a new one.
@@ -252,8 +292,9 @@ impl Store {
             .map_err(IdentityError::Refused)?;
         identity.certificate_pem = Some(answer.into_inner().certificate_pem);
         identity.token_hash = Some(token_hash);
+        identity.stored = false;
         tracing::info!("enrolled");
-        self.save(identity).await
+        Ok(())
     }
 
     /// Renews the certificate each time that two thirds of its life are over. Returns only when it can't; may be dropped
@@ -282,12 +323,14 @@ impl Store {
         certificates: &mut watch::Receiver<Option<String>>,
         clock: Clock,
     ) -> Result<(), IdentityError> {
+        self.save_at_last(identity).await?;
         let certificate = identity.certificate_pem.as_deref().unwrap_or_default();
         let wait = Validity::of(certificate)?.until_renewal(clock());
         tokio::time::sleep(wait).await;
         if identity.next_key.is_none() {
             identity.next_key = Some(AgentKey::generate()?);
-            self.save(identity).await?;
+            identity.stored = false;
+            self.save_at_last(identity).await?;
         }
         let Some(next) = &identity.next_key else {
             return Err(IdentityError::Ended);
@@ -301,8 +344,9 @@ impl Store {
         if let (Some(certificate), Some(next)) = (certificate, identity.next_key.take()) {
             identity.key = next;
             identity.certificate_pem = Some(certificate);
-            self.save(identity).await?;
+            identity.stored = false;
             tracing::info!("certificate renewed");
+            self.save_at_last(identity).await?;
         }
         Ok(())
     }

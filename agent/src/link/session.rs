@@ -44,7 +44,14 @@ impl Link {
         let mut incoming = opened.map_err(LinkError::Open)?.into_inner();
         loop {
             let full = self.say(&outgoing)?;
-            let deadline = self.machine.drive(|machine| machine.deadline());
+            // A heartbeat that is due and has no room waits for that.
+            let deadline = self.machine.drive(|machine| {
+                if full {
+                    machine.silence_ends()
+                } else {
+                    machine.deadline()
+                }
+            });
             let deadline = deadline.ok_or(LinkError::Silent)?;
             tokio::select! {
                 message = incoming.message() => self.hear(message, certificates, welcomed)?,

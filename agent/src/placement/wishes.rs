@@ -35,6 +35,8 @@ pub(crate) struct Value {
     pub(crate) uid: String,
     /// The hub's number.
     pub(crate) generation: u64,
+    /// The body's.
+    pub(crate) hash: Hash,
     /// The object, or why there can't be one.
     pub(crate) desired: Result<Desired, Refusal>,
 }
@@ -68,6 +70,7 @@ impl Wishes {
                 let value = Value {
                     uid,
                     generation,
+                    hash,
                     desired,
                 };
                 (key, Wish::Kept(Arc::new(value)))

@@ -29,6 +29,7 @@ struct Inner {
     version: u64,
     writes: Vec<String>,
     refused: BTreeMap<String, u16>,
+    hanging: Option<String>,
     /// By the end of its path.
     secrets: BTreeMap<String, Value>,
 }
@@ -48,6 +49,16 @@ impl ApiServer {
             .insert(kind.to_owned(), code);
     }
 
+    /// From now on writes of objects of this kind are never answered.
+    pub(super) fn hang(&self, kind: &str) {
+        self.inner.lock().unwrap().hanging = Some(kind.to_owned());
+    }
+
+    fn hangs(&self, body: &Value) -> bool {
+        let hanging = self.inner.lock().unwrap().hanging.clone();
+        hanging.is_some_and(|kind| body["kind"] == kind)
+    }
+
     /// The Secret of that name, as it was written last.
     pub(super) fn secret(&self, name: &str) -> Option<Secret> {
         let secret = self.inner.lock().unwrap().secrets.get(name).cloned();
@@ -63,20 +74,26 @@ impl ApiServer {
 async fn answer(State(server): State<ApiServer>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let bytes = to_bytes(body, 1 << 20).await.unwrap();
+    let body: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+    if server.hangs(&body) {
+        std::future::pending::<()>().await;
+    }
     let mut inner = server.inner.lock().unwrap();
     let path: Vec<&str> = parts.uri.path().rsplit('/').collect();
+    if parts.method == Method::GET && path.get(1) == Some(&"namespaces") {
+        // Somebody else's.
+        return Json(json!({"metadata": {"name": path[0], "uid": "theirs"}})).into_response();
+    }
     if parts.method == Method::GET {
         return match inner.secrets.get(path[0]) {
             Some(secret) => Json(secret).into_response(),
             None => failure(404),
         };
     }
-    let body: Value = serde_json::from_slice(&bytes).unwrap();
     if parts.method == Method::DELETE {
-        assert_eq!(path[1], "serverplacements");
         let uid = body["preconditions"]["uid"].as_str().unwrap();
         let policy = body["propagationPolicy"].as_str().unwrap();
-        let line = format!("DELETE ServerPlacement {} uid={uid} {policy}", path[0]);
+        let line = format!("DELETE {} {} uid={uid} {policy}", path[1], path[0]);
         inner.writes.push(line);
         return Json(json!({"kind": "Status", "status": "Success"})).into_response();
     }

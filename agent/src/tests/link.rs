@@ -153,3 +153,34 @@ async fn a_restart_enrols_again_only_for_a_new_token() {
     assert!(matches!(heard(&mut hub).await, Heard::Enrol(token, _) if token == "token-2"));
     running.abort();
 }
+
+#[tokio::test]
+async fn a_certificate_that_could_not_be_stored_is_stored_later() {
+    let (mut hub, server) = (Hub::start(0).await, ApiServer::default());
+    let bundle = Bundle::new("store", None, &hub.authority_pem);
+    let mut written = server.written.subscribe();
+    // Without a token it gets as far as its key.
+    let running = start(&hub, &server, &bundle.0, early);
+    let has_key = |_: &u64| stored_key(&server, "tls.key").is_some();
+    timeout(PATIENCE, written.wait_for(has_key))
+        .await
+        .unwrap()
+        .unwrap();
+    running.abort();
+
+    server.refuse("Secret", 500);
+    std::fs::write(bundle.0.join("token"), "token-1").unwrap();
+    let running = start(&hub, &server, &bundle.0, early);
+    assert!(matches!(heard(&mut hub).await, Heard::Enrol(..)));
+    assert_eq!(heard(&mut hub).await, Heard::Hello);
+    server.refuse("Secret", 200);
+    let has_certificate = |_: &u64| {
+        let data = server.secret(SECRET).and_then(|secret| secret.data);
+        data.is_some_and(|data| data.contains_key("tls.crt"))
+    };
+    timeout(PATIENCE, written.wait_for(has_certificate))
+        .await
+        .unwrap()
+        .unwrap();
+    running.abort();
+}

@@ -162,6 +162,11 @@ impl AgentMachine {
         }
     }
 
+    /// Has the placement been reported since the machine was made?
+    pub fn has_report(&self, key: &PlacementKey) -> bool {
+        self.placements.has(key) && self.endpoints.has(key)
+    }
+
     /// Where the cluster admits traffic for a placement. As [`Self::report`].
     pub fn endpoint(&mut self, key: PlacementKey, mut report: v1::EndpointReport) {
         if self
@@ -204,6 +209,12 @@ impl AgentMachine {
         } else {
             session.liveness.silence_ends()
         })
+    }
+
+    /// When [`Self::expired`] becomes true if nothing is heard until then: all that there is to wait for while the stream
+    /// takes no message.
+    pub fn silence_ends(&self) -> Option<Duration> {
+        Some(self.session.as_ref()?.liveness.silence_ends())
     }
 
     /// Nothing was heard for the hub's `silence` (40 s before Welcome), or no session is open: end the stream.

@@ -161,6 +161,8 @@ fn a_route_outlives_its_gateway_but_not_the_wish_for_one() {
 #[test]
 fn the_placements_own_gateway_beats_the_default() {
     let mut world = World::well();
+    // As a whole: the default's listener is one of another Gateway.
+    world.default_gateway.as_mut().unwrap().listener = Some("one-host".to_owned());
     world.placement["spec"]["gateway"] = json!({"namespace": "own", "name": "gate"});
     let route = rendered(&world, Kind::HttpRoute);
     assert_eq!(

@@ -35,6 +35,7 @@ fn what_was_just_written_is_not_judged_by_what_it_was() {
     let mut world = World::well();
     world.deployment.as_mut().unwrap()["metadata"]["generation"] = json!(4);
     world.route.as_mut().unwrap()["metadata"]["generation"] = json!(6);
+    world.route.as_mut().unwrap()["status"]["parents"] = json!([entry("http", 5, "False", "True")]);
     let verdicts = all(&world);
     assert!(
         verdicts[1].starts_with("Unknown RoutePending"),
@@ -69,6 +70,7 @@ fn what_is_left_of_a_placement_on_its_way_out_still_counts() {
         .collect();
     assert_eq!(reasons, ["Removing"; 4]);
     assert_eq!(report.replicas.ready, 2);
+    assert!(!report.route_accepted);
     assert!(report.endpoint.is_ok());
 }
 
@@ -166,7 +168,7 @@ fn a_route_is_judged_by_its_gateway_and_its_current_generation() {
             "Unknown RoutePending",
         ),
         (
-            json!([entry("http", 4, "True", "True")]),
+            json!([entry("http", 4, "False", "True")]),
             "Unknown RoutePending: HTTPRoute llama-traffic-0 waits for Gateway infra/public: no Accepted yet for its generation 5",
         ),
         (
@@ -182,7 +184,42 @@ fn a_route_is_judged_by_its_gateway_and_its_current_generation() {
         world.route.as_mut().unwrap()["status"]["parents"] = parents;
         let verdict = world.route_verdict();
         assert!(verdict.starts_with(expected), "{verdict}");
+        assert_eq!(world.report().route_accepted, expected.starts_with("True"));
     }
+}
+
+#[test]
+fn a_rewrite_of_an_accepted_route_changes_nothing_until_it_is_refused() {
+    let mut world = World::well();
+    world.route.as_mut().unwrap()["metadata"]["generation"] = json!(6);
+    assert!(world.route_verdict().starts_with("True Provisioned"));
+    world.route.as_mut().unwrap()["status"]["parents"] = json!([entry("http", 6, "True", "False")]);
+    assert!(world.route_verdict().starts_with("False RefsNotResolved"));
+}
+
+#[test]
+fn an_accepted_route_that_cannot_be_rewritten_still_admits_traffic() {
+    let unwritten = |outcome: Outcome| {
+        World::well().report_after(|id| match id.kind {
+            Kind::HttpRoute => outcome.clone(),
+            Kind::ServiceAccount | Kind::ConfigMap | Kind::Deployment | Kind::Service => {
+                Outcome::Current
+            }
+        })
+    };
+    let failed = unwritten(Outcome::Failed("no answer".to_owned()));
+    assert_eq!(shown(&failed.verdicts[1]), "Unknown ApplyFailed: no answer");
+    assert!(failed.route_accepted);
+    let refused = unwritten(Outcome::Refused {
+        reason: crds::reason::APPLY_REFUSED,
+        message: "denied".to_owned(),
+    });
+    assert_eq!(shown(&refused.verdicts[1]), "False ApplyRefused: denied");
+    assert!(refused.route_accepted);
+
+    let mut world = World::well();
+    world.route = None;
+    assert!(!world.report().route_accepted);
 }
 
 #[test]

@@ -58,6 +58,10 @@ impl<T: Clone + PartialEq> Reports<T> {
         }
     }
 
+    pub(super) fn has(&self, key: &PlacementKey) -> bool {
+        self.of.contains_key(key)
+    }
+
     pub(super) fn is_sent(&self, key: &PlacementKey) -> bool {
         self.of.get(key).is_some_and(|report| report.sent.is_some())
     }

@@ -37,6 +37,8 @@ struct Current {
     generation: u64,
     hash: Hash,
     outcome: Outcome,
+    /// The cluster holds this value or an older one of its UID.
+    held: bool,
     /// The cluster was told to remove it.
     removing: bool,
 }
@@ -66,6 +68,7 @@ impl Slot {
                 generation: held.generation,
                 hash: held.hash,
                 outcome: Outcome::Applied,
+                held: true,
                 removing: false,
             }),
             ..Self::default()
@@ -101,11 +104,12 @@ impl Slot {
             .is_some_and(|current| current.uid == uid)
     }
 
-    /// A placement is there, or will be, that can be reported.
+    /// A placement is there that can be reported. One that is still to be applied is nothing to wait for: that may take as
+    /// long as the cluster likes.
     pub(super) fn is_reportable(&self) -> bool {
         self.current
             .as_ref()
-            .is_some_and(|current| !matches!(current.outcome, Outcome::Refused(_)))
+            .is_some_and(|current| current.held && !matches!(current.outcome, Outcome::Refused(_)))
     }
 
     pub(super) fn desired(
@@ -157,14 +161,15 @@ impl Slot {
             hash,
             body,
         } = value;
-        let known = self
-            .current
-            .take_if(|current| current.uid == uid && current.generation == generation);
+        let older = self.current.take_if(|current| current.uid == uid);
+        let held = older.as_ref().is_some_and(|older| older.held);
+        let known = older.filter(|older| older.generation == generation);
         self.current = Some(Current {
             uid: uid.clone(),
             generation,
             hash,
             outcome: known.map_or(Outcome::Pending, |known| known.outcome),
+            held,
             removing: false,
         });
         self.mentioned = true;
@@ -245,6 +250,7 @@ impl Slot {
         let new =
             current.generation == generation && !current.removing && current.outcome != outcome;
         if new {
+            current.held |= outcome == Outcome::Applied;
             current.outcome = outcome;
             self.answer = true;
         }

@@ -36,6 +36,7 @@ fn both_sides_beat_at_each_interval_whatever_else_they_say() {
         "{answers:?}"
     );
     assert_eq!(wire.agent.deadline(), Some(20 * SECOND));
+    assert_eq!(wire.agent.silence_ends(), Some(50 * SECOND));
 }
 
 #[test]

@@ -120,6 +120,24 @@ fn completeness_does_not_wait_for_what_is_gone_or_refused() {
 }
 
 #[test]
+fn completeness_does_not_wait_for_what_was_never_applied() {
+    let mut wire = Wire::new([]);
+    wire.hub.want(key("a"), "u1", body("v1"));
+    wire.connect();
+    wire.round();
+    wire.connect();
+    assert_eq!(kinds(&wire.round().1), ["received", "complete"]);
+
+    // An older value that is held is waited for.
+    wire.agent.applied(&key("a"), 1);
+    wire.hub.want(key("a"), "u1", body("v2"));
+    wire.connect();
+    assert_eq!(kinds(&wire.round().1), ["received"]);
+    wire.connect();
+    assert_eq!(kinds(&wire.round().1), ["received"]);
+}
+
+#[test]
 fn nothing_is_reported_of_what_is_not_held() {
     let mut wire = Wire::new([held("a", "u1", 1, "v1")]);
     wire.connect();
