@@ -102,7 +102,7 @@ impl Join {
             hub: HubValues { token, ..hub },
         };
         print(&format!(
-            "# Values for the chart inferfleet-agent in cluster {}. The token opens once, until {}.\n{}",
+            "# Values for the chart inferfleet-agent in cluster {}. The token is good for one key, until {}.\n{}",
             self.cluster,
             expiry(),
             serde_saphyr::to_string(&values)?

@@ -1,4 +1,4 @@
-//! Every reason that a condition or a report can give. A reason is for programs; the sentence beside it is for people.
+//! Every reason that a condition or a report can give, but for `HashMismatch` of the session itself. A reason is for programs; the sentence beside it is for people.
 
 /// All is as it should be.
 pub const SERVING: &str = "Serving";

@@ -10,7 +10,7 @@ use crds::v1alpha1::GatewayReference;
 use futures::future::BoxFuture;
 use kube::Client;
 use operator::{cache::ObjectKey, client::Clients, wake::Backoff};
-use prometheus_client::registry::Registry;
+use prometheus_client::{metrics::gauge::Gauge, registry::Registry};
 use proto::transport::{
     authority::Authority,
     server::{Admission, ServerTls, serve},
@@ -69,7 +69,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         .with_context(|| format!("listen at {}", args.admin_listen))?;
     let mut tasks = JoinSet::new();
     let fleet = start(&mut tasks, client, &watch, args.gateway(), enrollment);
-    tasks.spawn(serve_admin(admin, fleet.caches.clone()));
+    tasks.spawn(serve_admin(admin, Arc::clone(&fleet)));
     let renewal = authority::keep_serving(
         server_authority,
         kept.certificate_pem,
@@ -120,6 +120,7 @@ fn start(
         wakeups,
         enrollment: Arc::new(enrollment),
         placer,
+        open_sessions: Gauge::default(),
         start: Instant::now(),
         sessions: first_session(),
     })
@@ -161,9 +162,17 @@ fn spawn(
     });
 }
 
-async fn serve_admin(listener: TcpListener, caches: Caches) -> anyhow::Result<()> {
-    let ready = move || (!caches.is_synced()).then_some("the watch caches are not filled yet");
-    operator::admin::serve(listener, Arc::new(Registry::default()), ready)
+async fn serve_admin(listener: TcpListener, fleet: Arc<Fleet>) -> anyhow::Result<()> {
+    let mut registry = Registry::default();
+    let sessions = fleet.open_sessions.clone();
+    registry.register(
+        "inferfleet_hub_sessions",
+        "Agents with an open session",
+        sessions,
+    );
+    let ready =
+        move || (!fleet.caches.is_synced()).then_some("the watch caches are not filled yet");
+    operator::admin::serve(listener, Arc::new(registry), ready)
         .await
         .context("serve the admin endpoint")
 }

@@ -14,6 +14,7 @@ use std::{
 
 use crds::v1alpha1::MemberCluster;
 use futures::StreamExt;
+use prometheus_client::metrics::gauge::Gauge;
 use proto::{
     SessionId,
     session::Rejection,
@@ -49,6 +50,8 @@ pub struct Fleet {
     pub enrollment: Arc<Enrollment>,
     /// What each cluster is to hold.
     pub placer: Arc<Placer>,
+    /// How many sessions are open.
+    pub open_sessions: Gauge,
     /// The machines count time from here.
     pub start: Instant,
     /// The last session's id. Starts at the hub's start time, so that no id comes twice.
@@ -164,6 +167,7 @@ impl Fleet {
         member.news.notify_waiters();
         self.wakeups.members.wake(member.name.as_str().to_owned());
         self.wakeups.wake_targeting(member.name.as_str());
+        self.open_sessions.inc();
         Ok(Stream {
             fleet: Arc::clone(self),
             member,

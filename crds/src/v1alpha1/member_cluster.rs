@@ -49,7 +49,7 @@ pub struct GatewayReference {
     /// Name of the Gateway.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// Name of the listener. Its first HTTP listener when absent.
+    /// Name of the listener. Its first HTTP listener without a hostname when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub listener: Option<String>,

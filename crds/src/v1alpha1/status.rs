@@ -34,7 +34,7 @@ pub struct InferenceServerStatus {
 /// The whole server in one word.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ServerState {
-    /// Not every target has served yet.
+    /// Not enough targets serve yet, and nobody has to act.
     #[default]
     Creating,
     /// Every target serves.

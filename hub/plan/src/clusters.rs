@@ -96,13 +96,10 @@ fn judge_one(facts: &Facts<'_>, name: &ClusterName, cluster: &ClusterFacts) -> C
     }
 }
 
-/// Does a request reach a model server? The route is accepted and a replica is ready.
+/// Does a request reach a model server? The live route is accepted and a replica is ready.
 fn is_routable(cluster: &ClusterFacts) -> bool {
-    let Some(placement) = &cluster.placement else {
-        return false;
-    };
-    let route = placement.steps.get(&Step::TrafficRoute);
-    route.is_some_and(|route| route.state == State::True) && placement.replicas.ready > 0
+    let placement = cluster.placement.as_ref();
+    placement.is_some_and(|placement| placement.route_accepted && placement.replicas.ready > 0)
 }
 
 /// The endpoint as reported, without the addresses that may not be published.

@@ -99,6 +99,8 @@ pub struct Refusal {
 pub struct PlacementFacts {
     /// Does it speak of the value that is wanted now?
     pub current: bool,
+    /// Does the member's gateway accept the traffic route that is live, whatever became of the newest one?
+    pub route_accepted: bool,
     /// What it said of each step.
     pub steps: BTreeMap<Step, StepFacts>,
     /// Replicas there.

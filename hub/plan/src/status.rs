@@ -44,10 +44,16 @@ pub fn status(
             cluster.name.clone(),
         )
     });
+    // A former target says nothing of how the server is.
+    let targets: Vec<_> = worst_first
+        .iter()
+        .copied()
+        .filter(|cluster| cluster.weight.is_some())
+        .collect();
     InferenceServerStatus {
         observed_generation: generation,
-        state: state(facts, &worst_first, verdicts),
-        summary: summary(facts, &worst_first, verdicts),
+        state: state(facts, &targets, verdicts),
+        summary: summary(facts, &targets, verdicts),
         conditions: condition::merge(&previous.conditions, verdicts, generation, now),
         clusters: worst_first
             .iter()
@@ -82,17 +88,16 @@ fn state(facts: &Facts<'_>, clusters: &[&Cluster], verdicts: &[Verdict]) -> Serv
 }
 
 fn summary(facts: &Facts<'_>, clusters: &[&Cluster], verdicts: &[Verdict]) -> Summary {
-    let targets = clusters.iter().filter(|cluster| cluster.weight.is_some());
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-    let total = count(targets.clone().count());
+    let total = count(clusters.len());
     let ready = count(
-        targets
-            .clone()
+        clusters
+            .iter()
             .filter(|cluster| cluster.state == ClusterState::Serving)
             .count(),
     );
     let wanted = facts.server.spec.replicas.saturating_mul(total);
-    let replicas_ready = targets.fold(0u32, |sum, cluster| {
+    let replicas_ready = clusters.iter().fold(0u32, |sum, cluster| {
         sum.saturating_add(cluster.replicas.ready)
     });
     Summary {

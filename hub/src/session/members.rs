@@ -158,8 +158,7 @@ impl MemberState {
         self.reports_complete = false;
         self.placements.clear();
         self.agent_version = bounds::version(&hello.agent_version);
-        self.kubernetes_version
-            .clone_from(&hello.kubernetes_version);
+        self.kubernetes_version = bounds::version(&hello.kubernetes_version);
     }
 
     /// A session ended. Only the live one's end counts; returns whether it was that.
@@ -287,6 +286,7 @@ impl MemberState {
     fn placement_facts(&self, key: &PlacementKey, report: &v1::PlacementReport) -> PlacementFacts {
         let hash = Hash::from_wire(&report.hash).ok();
         PlacementFacts {
+            route_accepted: report.route_accepted,
             current: hash.is_some() && hash == self.machine.wanted_hash(key),
             steps: report.steps.iter().filter_map(bounds::step).collect(),
             replicas: Replicas {

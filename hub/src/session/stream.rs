@@ -34,6 +34,7 @@ pub(super) struct Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
+        self.fleet.open_sessions.dec();
         if self.member.lock().closed(self.session) {
             self.fleet.wakeups.wake_targeting(self.member.name.as_str());
             self.fleet

@@ -61,6 +61,7 @@ pub(crate) fn serving(address: &str) -> ClusterFacts {
         refusal: None,
         placement: Some(PlacementFacts {
             current: true,
+            route_accepted: true,
             steps: Step::ALL.map(|step| (step, done.clone())).into(),
             replicas: Replicas {
                 wanted: 2,
