@@ -6,10 +6,7 @@ use anyhow::{Context, bail};
 use backon::{ExponentialBuilder, Retryable};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, ResourceExt};
-use operator::{
-    ownership::hexadecimal,
-    wake::{Backoff, Next, SharedWakes, Wakes},
-};
+use operator::wake::{Backoff, Next, SharedWakes, Wakes};
 use prometheus_client::{metrics::gauge::Gauge, registry::Registry};
 use proto::{
     PlacementKey,
@@ -173,13 +170,10 @@ async fn info(client: &Client) -> anyhow::Result<AgentInfo> {
         .notify(|error, delay| tracing::warn!(%error, ?delay, "the API server does not answer"))
         .await
         .context("asking the API server who it is")?;
-    let mut boot_id = [0; 16];
-    aws_lc_rs::rand::fill(&mut boot_id).map_err(|_unspecified| anyhow::anyhow!("no randomness"))?;
     Ok(AgentInfo {
         agent_version: env!("CARGO_PKG_VERSION").to_owned(),
         kubernetes_version,
         cluster_uid,
-        boot_id: hexadecimal(&boot_id),
     })
 }
 

@@ -70,7 +70,6 @@ fn start(hub: &Hub, server: &ApiServer, join: &Path, clock: fn() -> SystemTime) 
             agent_version: String::new(),
             kubernetes_version: String::new(),
             cluster_uid: "cluster".to_owned(),
-            boot_id: String::new(),
         },
         hub: (hub.address.clone(), SERVER_NAME.to_owned()),
         join: join.to_owned(),
