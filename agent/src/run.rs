@@ -89,6 +89,7 @@ async fn start(args: Args, parts: &mut JoinSet<()>) -> anyhow::Result<()> {
         hub: (args.hub_address.clone(), args.server_name.clone()),
         join: args.join.clone(),
         clock: now,
+        random,
         start: start_of_time(),
         connected,
     };
@@ -193,6 +194,14 @@ async fn serve_admin(
         }
     });
     Ok(())
+}
+
+/// The whole delay where there is no randomness.
+fn random() -> f64 {
+    let mut bytes = [0; 4];
+    aws_lc_rs::rand::fill(&mut bytes).map_or(1.0, |()| {
+        f64::from(u32::from_ne_bytes(bytes)) / f64::from(u32::MAX)
+    })
 }
 
 #[expect(

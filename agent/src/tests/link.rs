@@ -74,6 +74,7 @@ fn start(hub: &Hub, server: &ApiServer, join: &Path, clock: fn() -> SystemTime) 
         hub: (hub.address.clone(), SERVER_NAME.to_owned()),
         join: join.to_owned(),
         clock,
+        random: || 0.1,
         start: crate::run::start_of_time(),
         connected: Gauge::default(),
     };
