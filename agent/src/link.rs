@@ -21,9 +21,12 @@ pub(crate) use self::{
 };
 use crate::placement::Wishes;
 
-/// Between two attempts, before the jitter that at most doubles it: 30 s at the most.
-const BACK_OFF_FIRST: Duration = Duration::from_millis(250);
-const BACK_OFF_LAST: Duration = Duration::from_secs(15);
+/// Between two attempts, at the most: doubled each time, up to the last.
+const BACK_OFF_FIRST: Duration = Duration::from_millis(500);
+const BACK_OFF_LAST: Duration = Duration::from_secs(30);
+
+/// A random number from 0 to 1.
+pub(crate) type Random = fn() -> f64;
 
 /// Why a session ended, or did not begin.
 #[derive(Debug, thiserror::Error)]
@@ -84,6 +87,8 @@ pub(crate) struct Link {
     pub(crate) join: PathBuf,
     /// Wall clock: certificates end by it.
     pub(crate) clock: Clock,
+    /// Spreads the agents of a fleet that has lost its hub.
+    pub(crate) random: Random,
     /// The machine's time counts from here.
     pub(crate) start: Instant,
     pub(crate) connected: prometheus_client::metrics::gauge::Gauge,
@@ -94,7 +99,7 @@ impl Link {
     pub(crate) async fn run(self) {
         let (certificates, _) = watch::channel(None);
         let mut identity = None;
-        let mut delays = back_off();
+        let mut delays = back_off(self.random);
         loop {
             let mut welcomed = false;
             let error = self
@@ -103,7 +108,7 @@ impl Link {
             self.machine.drive(proto::session::AgentMachine::disconnect);
             self.connected.set(0);
             if welcomed {
-                delays = back_off();
+                delays = back_off(self.random);
             }
             let own = delays.next().unwrap_or(BACK_OFF_LAST);
             let delay = error.retry_after().unwrap_or(own);
@@ -163,11 +168,32 @@ impl Link {
     }
 }
 
-fn back_off() -> impl Iterator<Item = Duration> {
+/// Anywhere from at once to the doubled delay: agents that lost their hub at one time don't come back at one time.
+fn back_off(random: Random) -> impl Iterator<Item = Duration> {
     ExponentialBuilder::default()
         .with_min_delay(BACK_OFF_FIRST)
         .with_max_delay(BACK_OFF_LAST)
-        .with_jitter()
         .without_max_times()
         .build()
+        .map(move |delay| delay.mul_f64(random().clamp(0.0, 1.0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_are_spread_over_the_whole_of_a_delay_that_doubles_up_to_30_s() {
+        let most: Vec<u128> = back_off(|| 1.0)
+            .take(9)
+            .map(|delay| delay.as_millis())
+            .collect();
+        assert_eq!(
+            most,
+            [500, 1000, 2000, 4000, 8000, 16000, 30000, 30000, 30000]
+        );
+        let half = back_off(|| 0.5).nth(20);
+        assert_eq!(half, Some(Duration::from_secs(15)));
+        assert_eq!(back_off(|| 0.0).nth(20), Some(Duration::ZERO));
+    }
 }

@@ -6,10 +6,7 @@ use anyhow::{Context, bail};
 use backon::{ExponentialBuilder, Retryable};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, ResourceExt};
-use operator::{
-    ownership::hexadecimal,
-    wake::{Backoff, Next, SharedWakes, Wakes},
-};
+use operator::wake::{Backoff, Next, SharedWakes, Wakes};
 use prometheus_client::{metrics::gauge::Gauge, registry::Registry};
 use proto::{
     PlacementKey,
@@ -92,6 +89,7 @@ async fn start(args: Args, parts: &mut JoinSet<()>) -> anyhow::Result<()> {
         hub: (args.hub_address.clone(), args.server_name.clone()),
         join: args.join.clone(),
         clock: now,
+        random,
         start: start_of_time(),
         connected,
     };
@@ -173,13 +171,10 @@ async fn info(client: &Client) -> anyhow::Result<AgentInfo> {
         .notify(|error, delay| tracing::warn!(%error, ?delay, "the API server does not answer"))
         .await
         .context("asking the API server who it is")?;
-    let mut boot_id = [0; 16];
-    aws_lc_rs::rand::fill(&mut boot_id).map_err(|_unspecified| anyhow::anyhow!("no randomness"))?;
     Ok(AgentInfo {
         agent_version: env!("CARGO_PKG_VERSION").to_owned(),
         kubernetes_version,
         cluster_uid,
-        boot_id: hexadecimal(&boot_id),
     })
 }
 
@@ -199,6 +194,14 @@ async fn serve_admin(
         }
     });
     Ok(())
+}
+
+/// The whole delay where there is no randomness.
+fn random() -> f64 {
+    let mut bytes = [0; 4];
+    aws_lc_rs::rand::fill(&mut bytes).map_or(1.0, |()| {
+        f64::from(u32::from_ne_bytes(bytes)) / f64::from(u32::MAX)
+    })
 }
 
 #[expect(

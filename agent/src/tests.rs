@@ -80,7 +80,6 @@ impl Agent {
                 agent_version: String::new(),
                 kubernetes_version: String::new(),
                 cluster_uid: String::new(),
-                boot_id: String::new(),
             };
             machine.connect(&info, Duration::ZERO);
         });

@@ -13,13 +13,14 @@ use operator::{apply, ownership::Desired};
 use proto::{
     Hash,
     transport::{
-        CertificateError, TransportError, authority::KeyedCertificate, client::Dialer,
-        identity::AgentKey,
+        CertificateError, TransportError,
+        authority::{KeyedCertificate, Validity},
+        client::Dialer,
+        identity::{AgentKey, validity},
     },
     v1,
 };
 use tokio::sync::watch;
-use x509_parser::pem::parse_x509_pem;
 
 use super::{LinkError, Machine};
 
@@ -52,8 +53,6 @@ pub(crate) enum IdentityError {
     Text(&'static str),
     #[error(transparent)]
     Certificate(#[from] CertificateError),
-    #[error("reading the certificate: {0}")]
-    Validity(&'static str),
     #[error("the hub refuses to enrol this agent: {}", .0.message())]
     Refused(tonic::Status),
     #[error(transparent)]
@@ -85,8 +84,8 @@ impl Identity {
     }
 
     fn is_valid(&self, now: SystemTime) -> bool {
-        let certificate = self.certificate_pem.as_deref().map(Validity::of);
-        certificate.is_some_and(|validity| validity.is_ok_and(|validity| now < validity.end))
+        let certificate = self.certificate_pem.as_deref().map(validity);
+        certificate.is_some_and(|validity| validity.is_ok_and(|validity| now < validity.not_after))
     }
 
     fn secret(&self, namespace: &str) -> Secret {
@@ -113,39 +112,15 @@ impl Identity {
     }
 }
 
-/// From when to when a certificate is good.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Validity {
-    begin: SystemTime,
-    end: SystemTime,
-}
-
-impl Validity {
-    /// Of the first certificate of a PEM chain.
-    fn of(certificate_pem: &str) -> Result<Self, IdentityError> {
-        let (_, pem) = parse_x509_pem(certificate_pem.as_bytes())
-            .map_err(|_error| IdentityError::Validity("it is no PEM"))?;
-        let certificate = pem
-            .parse_x509()
-            .map_err(|_error| IdentityError::Validity("it is no certificate"))?;
-        let at = |time: x509_parser::time::ASN1Time| {
-            // Before 1970 is as long ago as 1970.
-            SystemTime::UNIX_EPOCH
-                + Duration::from_secs(u64::try_from(time.timestamp()).unwrap_or(0))
-        };
-        let validity = certificate.validity();
-        Ok(Self {
-            begin: at(validity.not_before),
-            end: at(validity.not_after),
-        })
-    }
-
-    /// How long to wait until two thirds of its life are over.
-    fn until_renewal(self, now: SystemTime) -> Duration {
-        let life = self.end.duration_since(self.begin).unwrap_or_default();
-        let due = self.begin + life * 2 / 3;
-        due.duration_since(now).unwrap_or_default()
-    }
+/// How long to wait until two thirds of a certificate's life are over.
+fn until_renewal(validity: Validity, now: SystemTime) -> Duration {
+    let Validity {
+        not_before,
+        not_after,
+    } = validity;
+    let life = not_after.duration_since(not_before).unwrap_or_default();
+    let due = not_before + life * 2 / 3;
+    due.duration_since(now).unwrap_or_default()
 }
 
 /// Where the identity is kept.
@@ -325,7 +300,7 @@ impl Store {
     ) -> Result<(), IdentityError> {
         self.save_at_last(identity).await?;
         let certificate = identity.certificate_pem.as_deref().unwrap_or_default();
-        let wait = Validity::of(certificate)?.until_renewal(clock());
+        let wait = until_renewal(validity(certificate)?, clock());
         tokio::time::sleep(wait).await;
         if identity.next_key.is_none() {
             identity.next_key = Some(AgentKey::generate()?);

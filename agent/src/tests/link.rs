@@ -70,11 +70,11 @@ fn start(hub: &Hub, server: &ApiServer, join: &Path, clock: fn() -> SystemTime) 
             agent_version: String::new(),
             kubernetes_version: String::new(),
             cluster_uid: "cluster".to_owned(),
-            boot_id: String::new(),
         },
         hub: (hub.address.clone(), SERVER_NAME.to_owned()),
         join: join.to_owned(),
         clock,
+        random: || 0.1,
         start: crate::run::start_of_time(),
         connected: Gauge::default(),
     };

@@ -121,7 +121,6 @@ async fn hello(fleet: &Installed, cluster: &str) -> Hello {
         agent_version: env!("CARGO_PKG_VERSION").to_owned(),
         kubernetes_version: "v1.37.2".to_owned(),
         cluster_uid: system.metadata.uid.unwrap(),
-        boot_id: "liar".to_owned(),
         held: Vec::new(),
     }
 }

@@ -16,7 +16,9 @@ use x509_parser::oid_registry::{
     OID_EC_P256, OID_KEY_TYPE_EC_PUBLIC_KEY, OID_SIG_ECDSA_WITH_SHA256,
 };
 use x509_parser::prelude::X509Certificate;
+use x509_parser::time::ASN1Time;
 
+use super::authority::Validity;
 use super::{CertificateError, read_chain};
 use crate::identifiers::Hash;
 
@@ -106,19 +108,24 @@ impl PeerIdentity {
         Ok(Self {
             member: member.ok_or(CertificateError::Identity("its URI is of another shape"))?,
             serial: certificate.raw_serial_as_string(),
-            not_after: end(&certificate),
+            not_after: time(certificate.validity().not_after),
         })
     }
 }
 
-/// When the first certificate of a PEM chain ends.
-pub fn not_after(certificate_pem: &str) -> Result<SystemTime, CertificateError> {
+/// From when to when the first certificate of a PEM chain is good.
+pub fn validity(certificate_pem: &str) -> Result<Validity, CertificateError> {
     const WHAT: &str = "certificate";
     let chain = read_chain(WHAT, certificate_pem)?;
     let first = chain
         .first()
         .ok_or(CertificateError::Identity("there is none"))?;
-    Ok(end(&parse(WHAT, first)?))
+    let certificate = parse(WHAT, first)?;
+    let validity = certificate.validity();
+    Ok(Validity {
+        not_before: time(validity.not_before),
+        not_after: time(validity.not_after),
+    })
 }
 
 fn parse<'a>(
@@ -133,10 +140,9 @@ fn parse<'a>(
     Ok(certificate)
 }
 
-fn end(certificate: &X509Certificate<'_>) -> SystemTime {
-    let seconds = certificate.validity().not_after.timestamp();
-    // Before 1970 is as over as 1970.
-    let since_epoch = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+fn time(time: ASN1Time) -> SystemTime {
+    // Before 1970 is as long ago as 1970.
+    let since_epoch = Duration::from_secs(u64::try_from(time.timestamp()).unwrap_or(0));
     SystemTime::UNIX_EPOCH + since_epoch
 }
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::slot::HASH_MISMATCH;
 use crate::identifiers::{Hash, PlacementKey, SessionId};
-use crate::session::{Limits, PROTOCOL};
+use crate::session::PROTOCOL;
 use crate::v1;
 
 /// A placement that exists in the cluster when the agent starts.
@@ -31,8 +31,6 @@ pub struct AgentInfo {
     pub kubernetes_version: String,
     /// UID of the `kube-system` namespace of the member cluster.
     pub cluster_uid: String,
-    /// Random, new at each start of the process.
-    pub boot_id: String,
 }
 
 impl AgentInfo {
@@ -42,7 +40,6 @@ impl AgentInfo {
             agent_version,
             kubernetes_version,
             cluster_uid,
-            boot_id,
         } = self.clone();
         v1::Hello {
             protocol_min,
@@ -50,7 +47,6 @@ impl AgentInfo {
             agent_version,
             kubernetes_version,
             cluster_uid,
-            boot_id,
             held,
         }
     }
@@ -84,8 +80,6 @@ pub enum AgentEvent {
     Welcomed {
         /// Its id.
         session: SessionId,
-        /// How often to beat, and which silence ends it.
-        limits: Limits,
         /// The hub's own version.
         hub_version: String,
     },

@@ -71,7 +71,6 @@ impl Session {
         self.unreported = Some(unreported);
         Ok(AgentEvent::Welcomed {
             session: SessionId(id),
-            limits,
             hub_version,
         })
     }

@@ -8,7 +8,7 @@ use prost::Message;
 
 use super::wire::{Wire, body, held, key};
 use crate::identifiers::{Hash, PlacementKey};
-use crate::transport::identity::{CertificateRequest, PeerIdentity, not_after};
+use crate::transport::identity::{CertificateRequest, PeerIdentity, validity};
 use crate::v1::{AgentMessage, HubMessage};
 
 /// What each side says in a session with a bit of everything.
@@ -45,7 +45,7 @@ proptest! {
         let _ = HubMessage::decode(&bytes[..]).is_ok();
         prop_assert!(CertificateRequest::from_der(&bytes).is_err());
         prop_assert!(PeerIdentity::of(&bytes.as_slice().into()).is_err());
-        prop_assert!(not_after(&text).is_err());
+        prop_assert!(validity(&text).is_err());
         let hash = Hash::from_hex(&text);
         prop_assert!(hash.is_none_or(|hash| hash.to_string().eq_ignore_ascii_case(&text)));
         let shown = format!("{text}/{text}");

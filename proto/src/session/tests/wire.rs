@@ -37,7 +37,6 @@ pub(super) fn info() -> AgentInfo {
         agent_version: "0.1.0".to_owned(),
         kubernetes_version: "v1.37.0".to_owned(),
         cluster_uid: "cluster".to_owned(),
-        boot_id: "boot".to_owned(),
     }
 }
 

@@ -13,9 +13,7 @@ use super::fleet::{authority, client_certificate, member, server_certificate, va
 use crate::identifiers::Hash;
 use crate::transport::CertificateError;
 use crate::transport::authority::{Authority, KeyedCertificate};
-use crate::transport::identity::{
-    AgentKey, CertificateRequest, MemberUri, PeerIdentity, not_after,
-};
+use crate::transport::identity::{AgentKey, CertificateRequest, MemberUri, PeerIdentity, validity};
 
 fn der(pem: &str) -> CertificateDer<'static> {
     CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()
@@ -56,7 +54,7 @@ fn a_greedy_request_gets_only_what_the_hub_gives() {
     assert!(!certificate.is_ca());
     let usage = certificate.extended_key_usage().unwrap().unwrap().value;
     assert!(usage.client_auth && !usage.server_auth && !usage.any);
-    assert_eq!(not_after(&pem).unwrap(), valid().not_after);
+    assert_eq!(validity(&pem).unwrap(), valid());
 }
 
 #[test]
