@@ -56,12 +56,12 @@ impl Default for Caches {
                 service.spec = None;
                 service.status = None;
             }),
-            routes: Cache::new(trim),
+            routes: Cache::optional(trim),
             pods: Cache::new(|pod: &mut Pod| {
                 trim(pod);
                 pod.spec = None;
             }),
-            gateways: Cache::new(trim),
+            gateways: Cache::optional(trim),
             namespaces: Cache::new(|namespace: &mut Namespace| {
                 trim(namespace);
                 namespace.spec = None;

@@ -274,6 +274,6 @@ impl Bars {
             .lines
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        lines.values().for_each(|line| line.abandon());
+        lines.values().for_each(ProgressBar::abandon);
     }
 }

@@ -22,7 +22,7 @@ pub const NAMESPACE: &str = "inferfleet-system";
 /// The Gateway of every cluster, as values of both charts.
 const GATEWAY: &str = "gateway: {namespace: infra, name: public, listener: http}\n";
 /// How long one step of an installation may take.
-const STEP_DEADLINE: Duration = Duration::from_secs(60);
+const STEP_DEADLINE: Duration = Duration::from_mins(1);
 
 /// A fleet with Inferfleet on it.
 #[derive(Debug)]

@@ -1,5 +1,9 @@
 //! At rest, hub and agents ask nothing of any API server.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,8 +15,8 @@ use kube::Api;
 use serde_json::Value;
 
 /// How long nothing may be asked.
-const REST: Duration = Duration::from_secs(180);
-const SOON: Duration = Duration::from_secs(60);
+const REST: Duration = Duration::from_mins(3);
+const SOON: Duration = Duration::from_mins(1);
 
 /// Requests of hub and agents from line `from` of a cluster's audit log on, but for lease renewals and open watches.
 fn requests(cluster: &Cluster, from: usize) -> Vec<String> {
@@ -26,7 +30,7 @@ fn requests(cluster: &Cluster, from: usize) -> Vec<String> {
     let account = |entry: &Value| {
         let acting = entry["impersonatedUser"]["username"]
             .as_str()
-            .or(entry["user"]["username"].as_str());
+            .or_else(|| entry["user"]["username"].as_str());
         acting.unwrap_or_default().to_owned()
     };
     entries

@@ -1,6 +1,6 @@
 //! The straight ways out, and one member's trouble that stays its own.
 
-use crds::v1alpha1::{InferenceServer, MemberCluster, ServerPlacement};
+use crds::v1alpha1::{InferenceServer, MemberCluster, MemberClusterSpec, ServerPlacement};
 use e2e::Cluster;
 use gateway_api::httproutes::HttpRoute;
 use k8s_openapi::NamespaceResourceScope;
@@ -155,6 +155,16 @@ async fn a_server_recreated_under_its_name_is_another() {
     assert_eq!(Some(uid), second.metadata.uid.as_ref());
 }
 
+/// Does a condition of the server give this reason?
+fn says(kind: &'static str, reason: &'static str) -> impl Fn(&InferenceServer) -> bool {
+    move |server| {
+        let conditions = server.status.iter().flat_map(|status| &status.conditions);
+        conditions
+            .into_iter()
+            .any(|condition| condition.type_ == kind && condition.reason == reason)
+    }
+}
+
 #[tokio::test]
 async fn objects_may_come_in_any_order() {
     let fleet = shared().await;
@@ -162,14 +172,6 @@ async fn objects_may_come_in_any_order() {
     let mut early = server("ordered", &["east", "nowhere"]);
     early.spec.runtime.profile = "late".to_owned();
     fleet.apply(&early).await.unwrap();
-    let says = |kind: &'static str, reason: &'static str| {
-        move |server: &InferenceServer| {
-            let conditions = server.status.iter().flat_map(|status| &status.conditions);
-            conditions
-                .into_iter()
-                .any(|condition| condition.type_ == kind && condition.reason == reason)
-        }
-    };
     fleet
         .server_until(
             "ordered",
@@ -205,7 +207,7 @@ async fn objects_may_come_in_any_order() {
     assert_eq!(available.status.unwrap().summary.clusters.text, "1/2");
     // So does the cluster: invited, and not joined yet.
     let members: Api<MemberCluster> = Api::all(client);
-    let member = MemberCluster::new("nowhere", Default::default());
+    let member = MemberCluster::new("nowhere", MemberClusterSpec::default());
     members
         .create(&PostParams::default(), &member)
         .await

@@ -34,7 +34,7 @@ use tokio::sync::{OnceCell, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::task::AbortHandle;
 
 /// Long enough for a busy machine; nothing waits this long when all is well.
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_mins(1);
 
 async fn start() -> Result<RwLock<Installed>, String> {
     let start = async {
