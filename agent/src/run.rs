@@ -6,7 +6,10 @@ use anyhow::{Context, bail};
 use backon::{ExponentialBuilder, Retryable};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, ResourceExt};
-use operator::wake::{Backoff, Next, SharedWakes, Wakes};
+use operator::{
+    client::Clients,
+    wake::{Backoff, Next, SharedWakes, Wakes},
+};
 use prometheus_client::{metrics::gauge::Gauge, registry::Registry};
 use proto::{
     PlacementKey,
@@ -50,7 +53,10 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
 }
 
 async fn start(args: Args, parts: &mut JoinSet<()>) -> anyhow::Result<()> {
-    let client = Client::try_default()
+    let Clients {
+        write: client,
+        watch,
+    } = operator::client::connect()
         .await
         .context("no way to the API server")?;
     let default_gateway = args.gateway();
@@ -69,7 +75,7 @@ async fn start(args: Args, parts: &mut JoinSet<()>) -> anyhow::Result<()> {
 
     let namespaces = Arc::clone(&wishes);
     let namespace_changed = move |name: &str| namespaces.namespace_changed(name);
-    for watch in caches.watches(&client, default_gateway.as_ref(), &wakes, namespace_changed) {
+    for watch in caches.watches(&watch, default_gateway.as_ref(), &wakes, namespace_changed) {
         parts.spawn(watch);
     }
     parts.spawn(observe::follow_gateway_api(&caches, &wakes));
