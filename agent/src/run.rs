@@ -56,7 +56,9 @@ async fn start(args: Args, parts: &mut JoinSet<()>) -> anyhow::Result<()> {
     let Clients {
         write: client,
         watch,
-    } = operator::client::connect().await?;
+    } = operator::client::connect()
+        .await
+        .context("no way to the API server")?;
     let default_gateway = args.gateway();
     let caches = Caches::default();
     let wakes: SharedWakes<PlacementKey> = Arc::new(Wakes::default());
