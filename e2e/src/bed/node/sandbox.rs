@@ -4,6 +4,7 @@
 //! network namespace. [`enter_pod`] then makes a mount namespace, builds a root in memory from the
 //! machine's system folders, the program and the volumes, and turns into the program.
 
+use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,6 +32,9 @@ const SETTINGS: [&str; 8] = [
     "ssl",
     "pki",
 ];
+
+/// Where a program that is built to count the lines it runs keeps the counts: see CONTRIBUTING.
+const PROFILE: &str = "LLVM_PROFILE_FILE";
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Mount {
@@ -74,6 +78,7 @@ pub fn enter_pod(file: &Path) -> Result<std::convert::Infallible> {
         .args(args)
         .env_clear()
         .envs(sandbox.env.iter().cloned())
+        .envs(profile().map(|file| (PROFILE, file)))
         .exec();
     Err(error).with_context(|| format!("start {program}"))
 }
@@ -124,11 +129,24 @@ impl Sandbox {
             bind(&volume.source, &target, volume.read_only)
                 .with_context(|| format!("mount {}", volume.target.display()))?;
         }
+        if let Some(folder) = profile().as_ref().and_then(|file| Path::new(file).parent()) {
+            bind(
+                folder,
+                &root.join(folder.strip_prefix("/").unwrap_or(folder)),
+                false,
+            )
+            .with_context(|| format!("mount {}", folder.display()))?;
+        }
         if self.read_only_root {
             make_read_only(root)?;
         }
         Ok(())
     }
+}
+
+/// The file of counts, when this run is to count: the bed inherits the path from the tests, and hands it on.
+fn profile() -> Option<OsString> {
+    std::env::var_os(PROFILE).filter(|file| Path::new(file).is_absolute())
 }
 
 /// Where the container sees the program.
