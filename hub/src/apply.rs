@@ -29,6 +29,23 @@ use crate::observe::Caches;
 /// Objects of one server that are written at once.
 const WRITES_AT_ONCE: usize = 16;
 
+/// The kinds that a plan has.
+trait DiscoveryObject:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + Serialize
+    + DeserializeOwned
+    + Clone
+    + Debug
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl DiscoveryObject for Service {}
+impl DiscoveryObject for EndpointSlice {}
+impl DiscoveryObject for HttpRoute {}
+
 /// Writes discovery objects.
 pub struct Applier {
     client: Client,
@@ -69,17 +86,7 @@ impl Applier {
     }
 
     /// Objects of one kind, some at once: one that is slow to be taken holds up none of the others.
-    async fn put_all<K>(&self, cache: &Cache<K>, objects: &[K]) -> Vec<Failure>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + Serialize
-            + DeserializeOwned
-            + Clone
-            + Debug
-            + Send
-            + Sync
-            + 'static,
-    {
+    async fn put_all<K: DiscoveryObject>(&self, cache: &Cache<K>, objects: &[K]) -> Vec<Failure> {
         let mut writes = Vec::with_capacity(objects.len());
         for object in objects {
             writes.push(self.put(cache, object));
@@ -91,17 +98,7 @@ impl Applier {
         written.into_iter().flatten().collect()
     }
 
-    async fn put<K>(&self, cache: &Cache<K>, object: &K) -> Option<Failure>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + Serialize
-            + DeserializeOwned
-            + Clone
-            + Debug
-            + Send
-            + Sync
-            + 'static,
-    {
+    async fn put<K: DiscoveryObject>(&self, cache: &Cache<K>, object: &K) -> Option<Failure> {
         let kind = K::kind(&());
         let desired = match Desired::new(object) {
             Ok(desired) => desired,

@@ -37,3 +37,16 @@ pub fn start(format: Format) {
             .init(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_format_is_json_or_text() {
+        assert_eq!("json".parse(), Ok(Format::Json));
+        assert_eq!("text".parse(), Ok(Format::Text));
+        let refused = "xml".parse::<Format>().unwrap_err();
+        assert!(refused.contains("json or text"), "{refused}");
+    }
+}
