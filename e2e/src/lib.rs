@@ -1,7 +1,7 @@
 //! The test bed: fleets of real control planes on one Linux machine.
 //!
 //! The module list is the way a fleet comes up. [`programs`] finds or builds what runs, [`Fleet`] is
-//! what a test or the demo holds, [`control`] is what it says to the supervisor, and [`bed`] is that
+//! what a test or the demo holds, `control` is what it says to the supervisor, and [`bed`] is that
 //! supervisor: a process of its own in private namespaces, which ends with everything in it when
 //! the holder of the [`Fleet`] ends, however that happens.
 

