@@ -17,7 +17,7 @@ use operator::{
 };
 use serde_json::json;
 
-use crate::{observe::Wakeups, server::Placer};
+use crate::{observe::Wakeups, place::Placer};
 
 /// A report that was not taken.
 #[derive(Debug, thiserror::Error)]

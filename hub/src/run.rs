@@ -25,8 +25,9 @@ use crate::{
     args::Args,
     enrollment::{Enrollment, authority},
     observe::{Caches, Wakeups},
+    place::Placer,
     report,
-    server::{Placer, Reconciler},
+    server::Reconciler,
     session::{Fleet, Service, first_session},
 };
 

@@ -32,7 +32,7 @@ use self::stream::Stream;
 use crate::{
     enrollment::Enrollment,
     observe::{Caches, Wakeups},
-    server::Placer,
+    place::Placer,
 };
 
 /// How long a stream may stay without a Hello.

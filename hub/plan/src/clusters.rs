@@ -10,8 +10,8 @@ use crds::{
 };
 
 use crate::{
-    endpoints,
     facts::{ClusterFacts, Facts, Membership, Step, StepFacts},
+    memory,
 };
 
 /// How one cluster is.
@@ -54,7 +54,7 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Cluster> {
 
 fn judge_one(facts: &Facts<'_>, name: &ClusterName, cluster: &ClusterFacts) -> Cluster {
     let weight = facts.weight(name);
-    let memory = endpoints::remembered(facts, name);
+    let memory = memory::remembered(facts, name);
     // A cluster that can't be heard keeps what it last had: silence changes nothing.
     let (endpoint, addresses, port) = if cluster.reporting {
         resolved(name, cluster)
@@ -147,7 +147,7 @@ fn resolved(name: &ClusterName, cluster: &ClusterFacts) -> (StepFacts, Vec<IpAdd
     (verdict, fit, reported.port)
 }
 
-fn silent_endpoint(memory: &endpoints::Memory) -> (StepFacts, Vec<IpAddr>, u16) {
+fn silent_endpoint(memory: &memory::Memory) -> (StepFacts, Vec<IpAddr>, u16) {
     let message = "the cluster can't be heard; its endpoint stays as it was last published";
     (
         unknown(reason::CLUSTER_NOT_CONNECTED, message),

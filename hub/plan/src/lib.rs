@@ -4,6 +4,7 @@
 //!
 //! * [`facts`]: all that a plan is made from;
 //! * [`placements`]: what each member cluster is to hold;
+//! * [`memory`]: what clusters that can't be heard last had;
 //! * [`clusters`]: how each target is, judged once for everything that follows;
 //! * [`endpoints`] and [`weights`]: the discovery Services and their EndpointSlices;
 //! * [`routes`]: the discovery HTTPRoutes;
@@ -14,6 +15,7 @@ pub mod clusters;
 pub mod conditions;
 pub mod endpoints;
 pub mod facts;
+pub mod memory;
 pub mod placements;
 pub mod routes;
 pub mod status;
