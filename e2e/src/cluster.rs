@@ -95,16 +95,6 @@ impl Cluster {
         self.folder.join("audit.log")
     }
 
-    /// The cluster's Pod range, such as `10.10.0.0/16`.
-    pub fn pod_range(&self) -> &str {
-        &self.access.addresses.pods
-    }
-
-    /// The cluster's Service range.
-    pub fn service_range(&self) -> &str {
-        &self.access.addresses.services
-    }
-
     /// A client with every right. A new one each time: a client belongs to the runtime that made it.
     pub async fn client(&self) -> Result<kube::Client> {
         self.client_as(None).await

@@ -291,11 +291,6 @@ impl Fleet {
         &self.bed.folder
     }
 
-    /// The supervisor's outer process, as this process sees it.
-    pub fn supervisor_pid(&self) -> u32 {
-        self.bed.process.id()
-    }
-
     /// Has the folder kept when the fleet ends. A panic does so by itself.
     pub fn keep(&self) {
         if let Err(error) = folder::keep(&self.bed.folder) {

@@ -11,7 +11,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Api;
 use proto::transport::authority::KeyedCertificate;
 use proto::transport::client::Dialer;
-use proto::transport::identity::{AgentKey, PeerIdentity};
+use proto::transport::identity::PeerIdentity;
 use proto::v1::agent_message::Body as Say;
 use proto::v1::hub_message::Body as Said;
 use proto::v1::{
@@ -125,6 +125,42 @@ async fn hello(fleet: &Installed, cluster: &str) -> Hello {
     }
 }
 
+/// A certificate request that asks for the name of another member.
+async fn asking_for(fleet: &Installed, cluster: &str) -> bytes::Bytes {
+    let hub = fleet.hub().client().await.unwrap();
+    let members: Api<MemberCluster> = Api::all(hub.clone());
+    let uid = members.get(cluster).await.unwrap().metadata.uid.unwrap();
+    let namespaces: Api<Namespace> = Api::all(hub);
+    let hub_id = namespaces
+        .get("kube-system")
+        .await
+        .unwrap()
+        .metadata
+        .uid
+        .unwrap();
+    let name = format!("spiffe://{hub_id}/membercluster/{uid}");
+    let mut params = rcgen::CertificateParams::default();
+    params.subject_alt_names = vec![rcgen::SanType::URI(name.as_str().try_into().unwrap())];
+    let key = rcgen::KeyPair::generate().unwrap();
+    let request = params.serialize_request(&key).unwrap();
+    request.der().to_vec().into()
+}
+
+/// The id of a member's live session, as the hub's log tells it.
+async fn session_of(fleet: &Installed, cluster: &str) -> u64 {
+    let pod = super::faults::hub_pod(fleet).await;
+    let log = std::fs::read_to_string(fleet.hub().pod_log(NAMESPACE, &pod, "hub")).unwrap();
+    let lines = log
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let mut opened = lines.filter(|line| {
+        let fields = &line["fields"];
+        fields["message"] == "session opened" && fields["cluster"] == cluster
+    });
+    let last = opened.next_back().unwrap();
+    last["fields"]["session"].as_str().unwrap().parse().unwrap()
+}
+
 /// The versions of everything that is west's.
 async fn versions(fleet: &Installed, namespace: &str) -> Vec<(String, Option<String>)> {
     let hub = fleet.hub().client().await.unwrap();
@@ -224,8 +260,7 @@ async fn with_easts_certificate_nothing_of_wests_can_be_changed() {
     for lie in lies("lied-about", &uid) {
         liar.says(session, lie).await;
     }
-    let key = AgentKey::generate().unwrap();
-    let certificate_request = key.certificate_request().unwrap();
+    let certificate_request = asking_for(&fleet, "west").await;
     liar.says(
         session,
         Say::Renew(RenewRequest {
@@ -247,25 +282,28 @@ async fn with_easts_certificate_nothing_of_wests_can_be_changed() {
         east.metadata.uid.as_deref()
     );
 
-    // On west's session: ids are near, and a message of another session ends the liar's own.
-    for near in [session - 1, session + 1] {
+    // On west's session: by its own id, on a stream of east's.
+    let wests = session_of(&fleet, "west").await;
+    let renewal = Say::Renew(RenewRequest {
+        certificate_request: asking_for(&fleet, "west").await,
+    });
+    for lie in lies("lied-about", &uid).into_iter().chain([renewal]) {
         let mut liar = Liar::start(&fleet, hello(&fleet, "east").await).await;
         liar.welcomed().await;
-        for lie in lies("lied-about", &uid) {
-            // The stream may be over before all is said.
-            drop(
-                liar.say
-                    .send(AgentMessage {
-                        session: near,
-                        body: Some(lie),
-                    })
-                    .await,
-            );
-        }
-        let ended = async { while let Some(Ok(_)) = liar.hears().await {} };
-        tokio::time::timeout(Duration::from_secs(20), ended)
-            .await
-            .unwrap();
+        liar.says(wests, lie).await;
+        let ended = loop {
+            match liar.hears().await {
+                Some(Ok(message)) => {
+                    assert!(
+                        !matches!(message.body, Some(Said::Certificate(_))),
+                        "{message:?}"
+                    );
+                }
+                Some(Err(status)) => break status,
+                None => panic!("the stream was closed without a word"),
+            }
+        };
+        assert_eq!(ended.code(), tonic::Code::FailedPrecondition, "{ended}");
     }
     assert_eq!(versions(&fleet, "lied-about").await, before);
 

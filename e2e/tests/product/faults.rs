@@ -60,6 +60,11 @@ async fn a_gateway_address_that_changed_while_the_hub_was_dead_is_the_only_slice
     let second = kill(hub, &HUB).await;
     let address = east.other_gateway_address(50).unwrap().ip();
     east.set_gateway_address(address).await.unwrap();
+    assert_eq!(
+        restarts(hub, &HUB).await,
+        second,
+        "the hub was back before the address had changed"
+    );
     back(hub, &HUB, second).await;
     let seen = watch.until(1).await;
     assert_eq!(
@@ -211,6 +216,11 @@ async fn the_hubs_own_api_server_may_come_and_go() {
     changed.spec.replicas = 2;
     fleet.apply(&changed).await.unwrap();
     fleet.ready("headless", "hello").await.unwrap();
+}
+
+/// The name of the hub's Pod.
+pub(crate) async fn hub_pod(fleet: &e2e::Installed) -> String {
+    pod(fleet.hub(), &HUB).await.metadata.name.unwrap()
 }
 
 /// Deletes a MemberCluster that only a test has invited.

@@ -140,7 +140,10 @@ impl SliceWatch {
             let mut listed = Some(listed);
             while let Some(event) = stream.next().await {
                 let line = match event.unwrap() {
-                    Event::Init | Event::InitApply(_) => continue,
+                    Event::InitApply(_) => continue,
+                    Event::Init if listed.is_some() => continue,
+                    // What changed meanwhile would go unseen.
+                    Event::Init => "the watch started over".to_owned(),
                     Event::InitDone => {
                         if let Some(listed) = listed.take() {
                             // Nobody waits any more: the test has ended.
@@ -160,6 +163,7 @@ impl SliceWatch {
     }
 
     fn seen(&self) -> Vec<String> {
+        assert!(!self.task.is_finished(), "the watch itself has ended");
         self.events.lock().unwrap().clone()
     }
 
