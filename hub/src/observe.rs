@@ -2,7 +2,8 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Mutex, PoisonError},
+    fmt::Debug,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use crds::{
@@ -18,6 +19,7 @@ use operator::{
     ownership::{controller, trim_metadata},
     wake::SharedWakes,
 };
+use serde::de::DeserializeOwned;
 
 /// Every cache of the hub.
 #[derive(Clone, Debug)]
@@ -82,7 +84,7 @@ impl Wakeups {
     }
 
     fn server_changed(&self, change: &Change<'_, InferenceServer>) {
-        let clusters = |server: Option<&std::sync::Arc<InferenceServer>>| -> BTreeSet<String> {
+        let clusters = |server: Option<&Arc<InferenceServer>>| -> BTreeSet<String> {
             let targets = server
                 .iter()
                 .flat_map(|server| &server.spec.cluster_targets);
@@ -171,18 +173,10 @@ impl Caches {
     }
 
     /// The watches: each future runs until it is dropped.
-    pub fn watches(
-        &self,
-        client: &Client,
-        wakeups: &std::sync::Arc<Wakeups>,
-    ) -> Vec<BoxFuture<'static, ()>> {
-        let ours = || {
-            watcher::Config::default().labels(&format!("{}={}", labels::MANAGED_BY, labels::HUB))
-        };
+    pub fn watches(&self, client: &Client, wakeups: &Arc<Wakeups>) -> Vec<BoxFuture<'static, ()>> {
         let all = watcher::Config::default;
-        let wakes = || std::sync::Arc::clone(wakeups);
+        let wakes = || Arc::clone(wakeups);
         let (servers, members, profiles) = (wakes(), wakes(), wakes());
-        let (services, slices, routes) = (wakes(), wakes(), wakes());
         let by_profile = self.servers.clone();
         vec![
             Box::pin(
@@ -216,33 +210,26 @@ impl Caches {
                         }
                     }),
             ),
-            Box::pin(
-                self.services
-                    .clone()
-                    .run(Api::all(client.clone()), ours(), move |change| {
-                        services.object_changed(&change);
-                    }),
-            ),
-            Box::pin(
-                self.slices
-                    .clone()
-                    .run(Api::all(client.clone()), ours(), move |change| {
-                        slices.object_changed(&change);
-                    }),
-            ),
-            Box::pin(
-                self.routes
-                    .clone()
-                    .run(Api::all(client.clone()), ours(), move |change| {
-                        routes.object_changed(&change);
-                    }),
-            ),
+            watch_own(&self.services, client, wakes()),
+            watch_own(&self.slices, client, wakes()),
+            watch_own(&self.routes, client, wakes()),
         ]
     }
 }
 
+/// The watch of one kind of discovery object: ours alone, each of which wakes its server.
+fn watch_own<K>(cache: &Cache<K>, client: &Client, wakeups: Arc<Wakeups>) -> BoxFuture<'static, ()>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    let ours = format!("{}={}", labels::MANAGED_BY, labels::HUB);
+    let config = watcher::Config::default().labels(&ours);
+    let changed = move |change: Change<'_, K>| wakeups.object_changed(&change);
+    Box::pin(cache.clone().run(Api::all(client.clone()), config, changed))
+}
+
 /// The objects named after a server that it controls. Every name begins with the server's and a hyphen.
-fn owned<K: Resource>(cache: &Cache<K>, server: &InferenceServer) -> Vec<std::sync::Arc<K>> {
+fn owned<K: Resource>(cache: &Cache<K>, server: &InferenceServer) -> Vec<Arc<K>> {
     let (namespace, uid) = (server.namespace().unwrap_or_default(), server.uid());
     let mut objects = cache.prefixed(&namespace, &format!("{}-", server.name_any()));
     objects.retain(|object| controller(object.meta()).map(|owner| &owner.uid) == uid.as_ref());

@@ -6,7 +6,7 @@ use crds::v1alpha1::{InferenceServer, MemberCluster, ServerPlacement};
 use e2e::Installed;
 use e2e::installed::NAMESPACE;
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::{Namespace, Secret};
+use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Api;
 use proto::transport::authority::KeyedCertificate;
@@ -24,7 +24,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 
-use super::joining::Printed;
+use super::joining::{Printed, easts_identity};
 use super::{alone, serving, slices};
 
 /// Who a certificate names.
@@ -41,14 +41,7 @@ struct Liar {
 
 impl Liar {
     async fn start(fleet: &Installed, hello: Hello) -> Self {
-        let client = fleet.member("east").unwrap().client().await.unwrap();
-        let secrets: Api<Secret> = Api::namespaced(client, NAMESPACE);
-        let data = secrets
-            .get("inferfleet-agent-identity")
-            .await
-            .unwrap()
-            .data
-            .unwrap();
+        let data = easts_identity(fleet).await;
         let text = |name: &str| String::from_utf8(data[name].0.clone()).unwrap();
         let identity = KeyedCertificate {
             certificate_pem: text("tls.crt"),

@@ -1,7 +1,10 @@
 //! Tokens, keys and certificates.
 
+use std::collections::BTreeMap;
+
 use crds::v1alpha1::MemberCluster;
 use e2e::installed::NAMESPACE;
+use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use kube::api::DeleteParams;
@@ -120,17 +123,18 @@ async fn joining_again_makes_a_new_token_and_ends_the_old_one() {
         .unwrap();
 }
 
+/// The Secret with the key and certificate of east's agent.
+pub(crate) async fn easts_identity(fleet: &e2e::Installed) -> BTreeMap<String, ByteString> {
+    let client = fleet.member("east").unwrap().client().await.unwrap();
+    let secrets: Api<Secret> = Api::namespaced(client, NAMESPACE);
+    let secret = secrets.get("inferfleet-agent-identity").await.unwrap();
+    secret.data.unwrap()
+}
+
 #[tokio::test]
 async fn an_agents_key_stays_in_its_cluster_and_its_name_is_the_hubs_to_give() {
     let fleet = shared().await;
-    let client = fleet.member("east").unwrap().client().await.unwrap();
-    let secrets: Api<Secret> = Api::namespaced(client, NAMESPACE);
-    let data = secrets
-        .get("inferfleet-agent-identity")
-        .await
-        .unwrap()
-        .data
-        .unwrap();
+    let data = easts_identity(&fleet).await;
     assert!(
         data["tls.key"]
             .0
