@@ -1,9 +1,9 @@
 //! The flags. Owns no behaviour.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::path::PathBuf;
 
 use crds::v1alpha1::GatewayReference;
-use operator::telemetry::Format;
+use operator::args::Common;
 
 /// The agent of Inferfleet: dials the hub and runs what it wants in this cluster.
 #[derive(clap::Parser, Debug)]
@@ -41,13 +41,9 @@ pub struct Args {
     #[arg(long)]
     pub create_namespaces: bool,
 
-    /// Address of the admin endpoint: /healthz, /readyz, /metrics.
-    #[arg(long, default_value = "0.0.0.0:8080")]
-    pub admin_listen: SocketAddr,
-
-    /// How log lines look: json or text.
-    #[arg(long, default_value = "json")]
-    pub log_format: Format,
+    /// What hub and agent share.
+    #[command(flatten)]
+    pub common: Common,
 }
 
 impl Args {

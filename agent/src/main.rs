@@ -9,6 +9,6 @@ async fn main() -> anyhow::Result<()> {
         .install_default()
         .map_err(|_provider| anyhow::anyhow!("a TLS provider is installed already"))?;
     let args = agent::args::Args::parse();
-    operator::telemetry::start(args.log_format);
+    operator::telemetry::start(args.common.log_format);
     agent::run(args).await.context("the agent ends")
 }

@@ -56,6 +56,7 @@ async fn start(args: Args, parts: &mut JoinSet<()>) -> anyhow::Result<()> {
     let Clients {
         write: client,
         watch,
+        recoveries,
     } = operator::client::connect()
         .await
         .context("no way to the API server")?;
@@ -112,22 +113,31 @@ async fn start(args: Args, parts: &mut JoinSet<()>) -> anyhow::Result<()> {
         machine,
         default_gateway,
     };
-    for key in caches
-        .placements
-        .all()
-        .values()
-        .filter_map(|placement| observe::key_of(placement))
-    {
-        serving.introduce(&key);
-        wakes.wake(key);
-    }
+    introduce(&caches, &serving, &wakes);
     parts.spawn(link.run());
-    parts.spawn(reconcile(wakes, placements, serving));
+    let retrying = Arc::clone(&wakes);
+    parts.spawn(async move { retrying.retry_on(recoveries).await });
+    let backoff = args.common.backoff();
+    parts.spawn(reconcile(wakes, placements, serving, backoff));
     Ok(())
 }
 
+/// Tells of every placement that was there before the agent, and looks at each.
+fn introduce(caches: &Caches, serving: &Serving, wakes: &Wakes<PlacementKey>) {
+    let placements = caches.placements.all();
+    for key in placements.values().filter_map(|one| observe::key_of(one)) {
+        serving.introduce(&key);
+        wakes.wake(key);
+    }
+}
+
 /// One loop for both halves of a key: it is never written and served at once.
-async fn reconcile(wakes: SharedWakes<PlacementKey>, placements: Placements, serving: Serving) {
+async fn reconcile(
+    wakes: SharedWakes<PlacementKey>,
+    placements: Placements,
+    serving: Serving,
+    backoff: Backoff,
+) {
     let both = Arc::new((placements, serving));
     let work = |key: PlacementKey| {
         let both = Arc::clone(&both);
@@ -142,7 +152,7 @@ async fn reconcile(wakes: SharedWakes<PlacementKey>, placements: Placements, ser
             }
         }
     };
-    wakes.run(CONCURRENCY, Backoff::default(), work).await;
+    wakes.run(CONCURRENCY, backoff, work).await;
 }
 
 /// What the cluster holds of a hub, including what is being removed.
@@ -190,9 +200,9 @@ async fn serve_admin(
     caches: Caches,
     parts: &mut JoinSet<()>,
 ) -> anyhow::Result<()> {
-    let listener = TcpListener::bind(args.admin_listen)
+    let listener = TcpListener::bind(args.common.admin_listen)
         .await
-        .with_context(|| format!("can't listen at {}", args.admin_listen))?;
+        .with_context(|| format!("can't listen at {}", args.common.admin_listen))?;
     let ready = move || (!caches.is_synced()).then_some("the caches are not filled yet");
     parts.spawn(async move {
         if let Err(error) = operator::admin::serve(listener, Arc::new(registry), ready).await {

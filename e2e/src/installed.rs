@@ -21,6 +21,9 @@ use crate::{Cluster, Fleet, Product, wait::until};
 pub const NAMESPACE: &str = "inferfleet-system";
 /// The Gateway of every cluster, as values of both charts.
 const GATEWAY: &str = "gateway: {namespace: infra, name: public, listener: http}\n";
+/// When set, every pause after a failure is this long, in milliseconds, in hub and agents: with an hour, a test passes
+/// only by events.
+const RETRY_MS: &str = "INFERFLEET_E2E_RETRY_MS";
 /// How long one step of an installation may take.
 const STEP_DEADLINE: Duration = Duration::from_mins(1);
 
@@ -104,7 +107,7 @@ impl Installed {
             "inferfleet-hub",
             NAMESPACE,
             &chart("inferfleet-hub"),
-            &format!("{GATEWAY}{values}"),
+            &format!("{}{values}", bed_values()?),
         )
         .await?;
         let client = hub.client().await?;
@@ -149,7 +152,7 @@ impl Installed {
                 "inferfleet-agent",
                 NAMESPACE,
                 &chart("inferfleet-agent"),
-                &format!("{values}\n{GATEWAY}"),
+                &format!("{values}\n{}", bed_values()?),
             )
             .await?;
         rolled_out(
@@ -246,6 +249,20 @@ impl Installed {
         let address: SocketAddr = self.hub().gateway_address();
         self.hub().get(address, path).await
     }
+}
+
+/// What the bed adds to a chart's values.
+fn bed_values() -> Result<String> {
+    let Some(pause) = std::env::var_os(RETRY_MS) else {
+        return Ok(GATEWAY.to_owned());
+    };
+    let pause: u64 = pause
+        .to_str()
+        .and_then(|pause| pause.parse().ok())
+        .with_context(|| format!("{RETRY_MS} must be a number of milliseconds"))?;
+    Ok(format!(
+        "{GATEWAY}retry: {{firstMs: {pause}, lastMs: {pause}}}\n"
+    ))
 }
 
 /// Is the condition there and True?

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use crds::v1alpha1::GatewayReference;
-use operator::telemetry::Format;
+use operator::args::Common;
 
 /// The hub of an Inferfleet: it runs inference servers on many Kubernetes clusters, through their agents.
 #[derive(Clone, Debug, clap::Parser)]
@@ -16,10 +16,6 @@ pub struct Args {
     /// Where agents are served.
     #[arg(long, default_value = "0.0.0.0:8443")]
     pub listen: SocketAddr,
-
-    /// Where /healthz, /readyz and /metrics are.
-    #[arg(long, default_value = "0.0.0.0:8080")]
-    pub admin_listen: SocketAddr,
 
     /// The name in the hub's certificate: what agents verify, whatever address they dial.
     #[arg(long, default_value = "inferfleet-hub")]
@@ -37,9 +33,9 @@ pub struct Args {
     #[arg(long, requires = "gateway_name")]
     pub gateway_listener: Option<String>,
 
-    /// How a log line looks: json or text.
-    #[arg(long, default_value = "json")]
-    pub log_format: Format,
+    /// What hub and agent share.
+    #[command(flatten)]
+    pub common: Common,
 }
 
 impl Args {

@@ -18,6 +18,7 @@ use proto::transport::{
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
+    sync::watch,
     task::JoinSet,
 };
 
@@ -45,10 +46,8 @@ const STOP_GRACE: Duration = Duration::from_secs(5);
 pub async fn run(args: Args) -> anyhow::Result<()> {
     // A second provider can't be there: this is the first thing that is done.
     drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
-    let Clients {
-        write: client,
-        watch,
-    } = operator::client::connect().await?;
+    let clients = operator::client::connect().await?;
+    let client = clients.write.clone();
     let hub_id = authority::cluster_uid(&client).await?;
     let kept = authority::load(&client, &args.namespace, &hub_id).await?;
     authority::publish(
@@ -65,11 +64,12 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let listener = TcpListener::bind(args.listen)
         .await
         .with_context(|| format!("listen at {}", args.listen))?;
-    let admin = TcpListener::bind(args.admin_listen)
+    let admin = TcpListener::bind(args.common.admin_listen)
         .await
-        .with_context(|| format!("listen at {}", args.admin_listen))?;
+        .with_context(|| format!("listen at {}", args.common.admin_listen))?;
     let mut tasks = JoinSet::new();
-    let fleet = start(&mut tasks, client, &watch, args.gateway(), enrollment);
+    let backoff = args.common.backoff();
+    let fleet = start(&mut tasks, clients, args.gateway(), backoff, enrollment);
     tasks.spawn(serve_admin(admin, Arc::clone(&fleet)));
     let renewal = authority::keep_serving(
         server_authority,
@@ -89,15 +89,20 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
 )]
 fn start(
     tasks: &mut JoinSet<anyhow::Result<()>>,
-    client: Client,
-    watch_client: &Client,
+    clients: Clients,
     gateway: Option<GatewayReference>,
+    backoff: Backoff,
     enrollment: Enrollment,
 ) -> Arc<Fleet> {
     let caches = Caches::default();
     let wakeups = Arc::new(Wakeups::default());
     let placer = Arc::new(Placer::new(caches.clone()));
-    for watch in caches.watches(watch_client, &wakeups) {
+    let Clients {
+        write: client,
+        watch,
+        recoveries,
+    } = clients;
+    for watch in caches.watches(&watch, &wakeups) {
         spawn(tasks, watch, "a watch");
     }
     let reconciler = Reconciler::new(client.clone(), caches.clone(), Arc::clone(&placer), gateway);
@@ -107,8 +112,16 @@ fn start(
         caches.clone(),
         Arc::clone(&placer),
         Arc::clone(&wakeups),
+        backoff,
     );
-    let servers = reconcile_servers(caches.clone(), Arc::new(reconciler), Arc::clone(&wakeups));
+    let servers = reconcile_servers(
+        caches.clone(),
+        Arc::new(reconciler),
+        Arc::clone(&wakeups),
+        backoff,
+    );
+    let recovery = follow_recoveries(Arc::clone(&wakeups), recoveries);
+    spawn(tasks, Box::pin(recovery), "the word of recoveries");
     spawn(tasks, Box::pin(gateway_api), "the Gateway API's watch");
     spawn(
         tasks,
@@ -188,12 +201,23 @@ async fn follow_gateway_api(caches: Caches, wakeups: Arc<Wakeups>) {
     }
 }
 
-async fn reconcile_servers(caches: Caches, reconciler: Arc<Reconciler>, wakeups: Arc<Wakeups>) {
+/// Tries again what has failed, as soon as the API server answers again.
+async fn follow_recoveries(wakeups: Arc<Wakeups>, recoveries: watch::Receiver<u64>) {
+    let servers = wakeups.servers.retry_on(recoveries.clone());
+    tokio::join!(servers, wakeups.members.retry_on(recoveries));
+}
+
+async fn reconcile_servers(
+    caches: Caches,
+    reconciler: Arc<Reconciler>,
+    wakeups: Arc<Wakeups>,
+    backoff: Backoff,
+) {
     caches.synced().await;
     tracing::info!("caches filled");
     wakeups
         .servers
-        .run(SERVERS_AT_ONCE, Backoff::default(), |key: ObjectKey| {
+        .run(SERVERS_AT_ONCE, backoff, |key: ObjectKey| {
             Arc::clone(&reconciler).reconcile(key)
         })
         .await;
@@ -204,12 +228,13 @@ async fn reconcile_members(
     caches: Caches,
     placer: Arc<Placer>,
     wakeups: Arc<Wakeups>,
+    backoff: Backoff,
 ) {
     caches.synced().await;
     let all = Arc::clone(&wakeups);
     wakeups
         .members
-        .run(MEMBERS_AT_ONCE, Backoff::default(), |name| {
+        .run(MEMBERS_AT_ONCE, backoff, |name| {
             let (client, members) = (client.clone(), caches.members.clone());
             let (placer, wakeups) = (Arc::clone(&placer), Arc::clone(&all));
             async move { report::member(client, members, &placer, &wakeups, name).await }

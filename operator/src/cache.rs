@@ -23,7 +23,7 @@ use tokio::sync::watch;
 use self::store::{News, Store};
 
 /// Namespace (empty for what has none) and name.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey {
     /// The namespace; empty for a cluster-scoped object.
     pub namespace: String,

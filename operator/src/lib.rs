@@ -5,6 +5,7 @@
 
 pub mod admin;
 pub mod apply;
+pub mod args;
 pub mod cache;
 pub mod client;
 pub mod ownership;

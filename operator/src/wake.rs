@@ -3,17 +3,23 @@
 //! A wake-up carries no data: whoever is woken plans from a snapshot. A key waits at most once however often it is
 //! woken, runs at most once at a time, and runs again when it was woken meanwhile. So the queue is bounded by the
 //! number of keys.
+//!
+//! What has failed is tried again by a back-off, and at once when the cause is known to have passed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Debug,
     future::Future,
+    hash::{DefaultHasher, Hash, Hasher},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use futures::StreamExt;
-use tokio::{sync::Notify, task::JoinSet};
+use tokio::{
+    sync::{Notify, watch},
+    task::JoinSet,
+};
 use tokio_util::time::{DelayQueue, delay_queue};
 
 /// The keys that wait.
@@ -21,6 +27,7 @@ use tokio_util::time::{DelayQueue, delay_queue};
 pub struct Wakes<K> {
     waiting: Mutex<BTreeSet<K>>,
     news: Notify,
+    recoveries: watch::Sender<u64>,
 }
 
 impl<K> Default for Wakes<K> {
@@ -28,6 +35,7 @@ impl<K> Default for Wakes<K> {
         Self {
             waiting: Mutex::default(),
             news: Notify::new(),
+            recoveries: watch::Sender::new(0),
         }
     }
 }
@@ -41,8 +49,9 @@ pub enum Next {
     Retry,
 }
 
-/// How long a key waits after its n-th failure in a row.
-#[derive(Clone, Copy, Debug)]
+/// How long a key waits after its n-th failure in a row: between half of it and all of it, so that keys which failed
+/// together are not tried together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
     /// After the first failure.
     pub first: Duration,
@@ -59,6 +68,9 @@ impl Default for Backoff {
     }
 }
 
+/// How long a run waits that failed while the cause of failures passed: it may have been before or after.
+const RECOVERED_PAUSE: Duration = Duration::from_millis(500);
+
 impl Backoff {
     fn after(self, failures: u32) -> Duration {
         let doubled = 1u32
@@ -66,13 +78,35 @@ impl Backoff {
             .unwrap_or(u32::MAX);
         self.first.saturating_mul(doubled).min(self.last)
     }
+
+    /// The wait of one key: its own place between half of the time and all of it.
+    fn of(self, key: &impl Hash, failures: u32) -> Duration {
+        let mut hasher = DefaultHasher::new();
+        (key, failures).hash(&mut hasher);
+        let share = u32::from(hasher.finish().to_le_bytes()[0]);
+        let half = self.after(failures) / 2;
+        half + half * share / u32::from(u8::MAX)
+    }
 }
 
-impl<K: Ord + Clone + Debug + Send + 'static> Wakes<K> {
+impl<K: Ord + Hash + Clone + Debug + Send + 'static> Wakes<K> {
     /// The key is looked at, now or as soon as its run is over.
     pub fn wake(&self, key: K) {
         if self.lock().insert(key) {
             self.news.notify_one();
+        }
+    }
+
+    /// What keys have failed by may have passed: all that wait for their back-off are tried now.
+    pub fn retry_now(&self) {
+        self.recoveries
+            .send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    /// Tries failed keys again whenever `recoveries` changes, until it ends.
+    pub async fn retry_on(&self, mut recoveries: watch::Receiver<u64>) {
+        while recoveries.changed().await.is_ok() {
+            self.retry_now();
         }
     }
 
@@ -87,6 +121,7 @@ impl<K: Ord + Clone + Debug + Send + 'static> Wakes<K> {
         F: Future<Output = Next> + Send + 'static,
     {
         let mut runs = Runs::new(concurrency, backoff);
+        let mut recoveries = self.recoveries.subscribe();
         loop {
             loop {
                 // The lock is free again before `work` runs: it may wake.
@@ -96,6 +131,7 @@ impl<K: Ord + Clone + Debug + Send + 'static> Wakes<K> {
             }
             tokio::select! {
                 () = self.news.notified() => {}
+                Ok(()) = recoveries.changed() => runs.recovered(&mut self.lock()),
                 Some(ended) = runs.running.join_next() => runs.end(ended),
                 Some(due) = runs.retries.next() => {
                     let key = due.into_inner();
@@ -116,9 +152,11 @@ struct Runs<K> {
     failures: BTreeMap<K, u32>,
     retries: DelayQueue<K>,
     retry_at: BTreeMap<K, delay_queue::Key>,
+    /// What ran while the cause of failures passed.
+    overlapped: BTreeSet<K>,
 }
 
-impl<K: Ord + Clone + Debug + Send + 'static> Runs<K> {
+impl<K: Ord + Hash + Clone + Debug + Send + 'static> Runs<K> {
     fn new(concurrency: usize, backoff: Backoff) -> Self {
         Self {
             concurrency,
@@ -128,7 +166,15 @@ impl<K: Ord + Clone + Debug + Send + 'static> Runs<K> {
             failures: BTreeMap::new(),
             retries: DelayQueue::new(),
             retry_at: BTreeMap::new(),
+            overlapped: BTreeSet::new(),
         }
+    }
+
+    /// What waits for a retry is due; what runs is as soon as it fails.
+    fn recovered(&mut self, waiting: &mut BTreeSet<K>) {
+        self.retries.clear();
+        waiting.extend(std::mem::take(&mut self.retry_at).into_keys());
+        self.overlapped.clone_from(&self.busy);
     }
 
     /// Takes the next key that may run.
@@ -162,6 +208,7 @@ impl<K: Ord + Clone + Debug + Send + 'static> Runs<K> {
             },
         };
         self.busy.remove(&key);
+        let overlapped = self.overlapped.remove(&key);
         match next {
             Next::Rest => {
                 self.failures.remove(&key);
@@ -169,7 +216,11 @@ impl<K: Ord + Clone + Debug + Send + 'static> Runs<K> {
             Next::Retry => {
                 let failures = self.failures.entry(key.clone()).or_default();
                 *failures = failures.saturating_add(1);
-                let delay = self.backoff.after(*failures);
+                let delay = if overlapped {
+                    RECOVERED_PAUSE
+                } else {
+                    self.backoff.of(&key, *failures)
+                };
                 self.retry_at
                     .insert(key.clone(), self.retries.insert(key, delay));
             }
@@ -227,11 +278,82 @@ mod tests {
         let wakes = Wakes::default();
         wakes.wake(1);
         let elapsed = run_until(&wakes, 4, Next::Retry).await;
+        let longest = Duration::from_millis(500 + 1000 + 2000);
+        assert!(elapsed >= longest / 2, "{elapsed:?}");
         assert!(
-            elapsed >= Duration::from_millis(500 + 1000 + 2000),
+            elapsed <= longest + Duration::from_millis(10),
             "{elapsed:?}"
         );
-        assert!(elapsed < Duration::from_secs(4), "{elapsed:?}");
+    }
+
+    /// Runs a key that fails once: `recover` is called after its failure, or within its run.
+    async fn retried_after(recover_within: bool) -> Duration {
+        let wakes = Arc::new(Wakes::default());
+        wakes.wake(1u8);
+        let (runs, second) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+        let failed = Arc::new(Notify::new());
+        let work = |_| {
+            let (wakes, runs) = (Arc::clone(&wakes), Arc::clone(&runs));
+            let (second, failed) = (Arc::clone(&second), Arc::clone(&failed));
+            async move {
+                if runs.fetch_add(1, Ordering::SeqCst) > 0 {
+                    second.notify_one();
+                    return Next::Rest;
+                }
+                if recover_within {
+                    wakes.retry_now();
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+                failed.notify_one();
+                Next::Retry
+            }
+        };
+        let hour = Backoff {
+            first: Duration::from_hours(1),
+            last: Duration::from_hours(1),
+        };
+        let recover = async {
+            failed.notified().await;
+            // The clock is paused: it moves on once the loop has nothing left to do but to wait.
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            if !recover_within {
+                wakes.retry_now();
+            }
+            second.notified().await;
+        };
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the clock is paused: it shows what the loop waited for"
+        )]
+        let start = tokio::time::Instant::now();
+        tokio::select! {
+            () = wakes.run(2, hour, work) => {}
+            () = recover => {}
+        }
+        start.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failed_key_is_tried_at_once_when_its_cause_has_passed() {
+        assert!(retried_after(false).await < Duration::from_secs(2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_that_fails_while_its_cause_passes_does_not_wait_for_its_back_off() {
+        assert!(retried_after(true).await < Duration::from_secs(3));
+    }
+
+    #[test]
+    fn keys_that_failed_together_are_not_tried_together() {
+        let waits: BTreeSet<_> = (0..100u32)
+            .map(|key| Backoff::default().of(&key, 3))
+            .collect();
+        assert!(waits.len() > 50, "{}", waits.len());
+        assert!(
+            waits
+                .iter()
+                .all(|wait| (1_000..=2_000).contains(&wait.as_millis()))
+        );
     }
 
     #[tokio::test(start_paused = true)]
