@@ -77,6 +77,61 @@ impl Owner {
         names.map(|name| ObjectId { kind, name }).collect()
     }
 
+    /// Deletes the traffic routes. Returns whether any is still there.
+    pub(crate) async fn remove_routes(
+        &self,
+        client: &Client,
+        caches: &Caches,
+    ) -> Result<bool, apply::Error> {
+        let routes = self.ids(&caches.routes, Kind::HttpRoute);
+        for route in &routes {
+            remove(client, &caches.routes, self, &route.name).await?;
+        }
+        Ok(!routes.is_empty())
+    }
+
+    /// Takes every sign of ours from what the placement owns.
+    pub(crate) async fn disown(
+        &self,
+        client: &Client,
+        caches: &Caches,
+    ) -> Result<(), apply::Error> {
+        for id in self.owned(caches) {
+            let name = id.name.as_str();
+            match id.kind {
+                Kind::ServiceAccount => self.let_go(client, &caches.service_accounts, name).await?,
+                Kind::ConfigMap => self.let_go(client, &caches.config_maps, name).await?,
+                Kind::Deployment => self.let_go(client, &caches.deployments, name).await?,
+                Kind::Service => self.let_go(client, &caches.services, name).await?,
+                Kind::HttpRoute => self.let_go(client, &caches.routes, name).await?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn let_go<K>(
+        &self,
+        client: &Client,
+        cache: &Cache<K>,
+        name: &str,
+    ) -> Result<(), apply::Error>
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let Some(live) = self.controlled(cache, name) else {
+            return Ok(());
+        };
+        let resource = ApiResource::erase::<K>(&());
+        apply::disown(
+            client,
+            &resource,
+            live.meta(),
+            &self.uid,
+            labels::MANAGED_BY,
+        )
+        .await
+    }
+
     fn controls(&self, object: &impl ResourceExt) -> bool {
         controller(object.meta()).is_some_and(|owner| owner.uid == self.uid)
     }

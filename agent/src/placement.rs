@@ -19,10 +19,14 @@ use operator::{
     ownership::Desired,
     wake::Next,
 };
-use proto::{PlacementKey, session::Refusal};
+use proto::{
+    PlacementKey,
+    session::{Refusal, Removal},
+};
 
 pub(crate) use self::wishes::{Value, Wish, Wishes};
 use crate::{
+    apply::Owner,
     link::Machine,
     observe::Caches,
     report::{Origin, Unwritten},
@@ -47,7 +51,10 @@ impl Placements {
     pub(crate) async fn keep(&self, key: &PlacementKey) -> Kept {
         match self.wishes.get(key) {
             None => Next::Rest.into(),
-            Some(Wish::Gone { uid }) => self.remove(key, &uid).await.into(),
+            Some(Wish::Gone { uid, removal }) => Kept {
+                going: true,
+                ..self.remove(key, &uid, removal).await.into()
+            },
             Some(Wish::Kept(value)) => {
                 let generation = value.generation;
                 match self.write(key, &value).await {
@@ -66,8 +73,8 @@ impl Placements {
                     Err(Obstacle::Passing(message)) => {
                         tracing::warn!(%key, message, "placement not written");
                         Kept {
-                            next: Next::Retry,
                             unwritten: Some(unwritten(&value, message)),
+                            ..Next::Retry.into()
                         }
                     }
                 }
@@ -177,9 +184,9 @@ impl Placements {
         }
     }
 
-    /// Deletes the ServerPlacement of that server and, before it, all that it owns. The hub is told when the watch says
-    /// that it is gone.
-    async fn remove(&self, key: &PlacementKey, server: &str) -> Next {
+    /// Deletes the ServerPlacement of that server and, before it, all that it owns, routes first; or disowns what it owns.
+    /// The hub is told when the watch says that it is gone.
+    async fn remove(&self, key: &PlacementKey, server: &str, removal: Removal) -> Next {
         let object = ObjectKey::new(key.namespace(), key.name());
         let live = self.caches.placements.get(&object);
         let Some(live) = live.filter(|live| server_uid(live).is_some_and(|uid| uid == server))
@@ -196,17 +203,47 @@ impl Placements {
         if live.metadata.deletion_timestamp.is_some() {
             return Next::Rest;
         }
-        tracing::info!(placement = %key, "removing");
-        let resource = ApiResource::erase::<ServerPlacement>(&());
-        let uid = live.uid().unwrap_or_default();
-        let foreground = PropagationPolicy::Foreground;
-        match apply::delete(&self.client, &resource, &object, &uid, foreground).await {
+        let removed = match removal {
+            Removal::Delete => self.delete(&object, &live).await,
+            Removal::Orphan => self.orphan(&object, &live).await,
+        };
+        match removed {
             Ok(()) => Next::Rest,
             Err(error) => {
                 tracing::warn!(%key, error = error.sentence(), "removal failed");
                 Next::Retry
             }
         }
+    }
+
+    /// Its routes go first: what they lead to answers as long as they are there. The watch says when they are gone.
+    async fn delete(&self, key: &ObjectKey, live: &ServerPlacement) -> Result<(), apply::Error> {
+        let owner = Owner::of(live);
+        if owner.remove_routes(&self.client, &self.caches).await? {
+            return Ok(());
+        }
+        tracing::info!(placement = %key, "removing");
+        self.delete_placement(key, live, PropagationPolicy::Foreground)
+            .await
+    }
+
+    /// What it owns is left as it is, and is nobody's.
+    async fn orphan(&self, key: &ObjectKey, live: &ServerPlacement) -> Result<(), apply::Error> {
+        tracing::info!(placement = %key, "letting go of what it runs");
+        Owner::of(live).disown(&self.client, &self.caches).await?;
+        self.delete_placement(key, live, PropagationPolicy::Orphan)
+            .await
+    }
+
+    async fn delete_placement(
+        &self,
+        key: &ObjectKey,
+        live: &ServerPlacement,
+        propagation: PropagationPolicy,
+    ) -> Result<(), apply::Error> {
+        let resource = ApiResource::erase::<ServerPlacement>(&());
+        let uid = live.uid().unwrap_or_default();
+        apply::delete(&self.client, &resource, key, &uid, propagation).await
     }
 }
 
@@ -232,6 +269,8 @@ pub(crate) struct Kept {
     pub(crate) next: Next,
     /// The value that could not be written this time.
     pub(crate) unwritten: Option<Unwritten>,
+    /// What is there is to go: nothing of it is to be made anew.
+    pub(crate) going: bool,
 }
 
 impl From<Next> for Kept {
@@ -239,6 +278,7 @@ impl From<Next> for Kept {
         Self {
             next,
             unwritten: None,
+            going: false,
         }
     }
 }

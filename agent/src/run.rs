@@ -144,7 +144,9 @@ async fn reconcile(
         async move {
             let (placements, serving) = &*both;
             let kept = placements.keep(&key).await;
-            let served = serving.reconcile(&key, kept.unwritten.as_ref()).await;
+            let served = serving
+                .reconcile(&key, kept.unwritten.as_ref(), kept.going)
+                .await;
             if kept.next == Next::Retry {
                 kept.next
             } else {

@@ -37,6 +37,7 @@ impl Serving {
         &self,
         key: &PlacementKey,
         unwritten: Option<&Unwritten>,
+        going: bool,
     ) -> Next {
         let Some((placement, origin)) = self.placement(key) else {
             if let Some(unwritten) = unwritten {
@@ -55,8 +56,8 @@ impl Serving {
                 self.report(key, origin, &Report { verdicts, ..report });
             }
         };
-        if placement.metadata.deletion_timestamp.is_some() {
-            report(self.as_found(&placement));
+        if going || placement.metadata.deletion_timestamp.is_some() {
+            report(leaving(&self.facts(&placement).input()));
             return Next::Rest;
         }
         let planned = plan(&self.facts(&placement).input());

@@ -3,6 +3,7 @@
 mod api_server;
 mod hub;
 mod link;
+mod removal;
 mod serving;
 
 use std::{sync::Arc, time::Duration};
@@ -115,6 +116,15 @@ impl Agent {
         agent
     }
 
+    /// A process that finds the placement, and nothing of what it owned.
+    fn with_the_placement_alone(self) -> Self {
+        let caches = Caches::default();
+        let object = operator::cache::ObjectKey::new("team-a", "llama");
+        let placement = self.caches.placements.get(&object).unwrap();
+        caches.placements.note((*placement).clone());
+        Self::over(self.server, caches)
+    }
+
     fn hear(&self, body: Body) {
         let message = v1::HubMessage {
             session: 1,
@@ -144,7 +154,8 @@ impl Agent {
     async fn reconcile(&self) -> (Next, Next) {
         let kept = self.placements.keep(&key()).await;
         let unwritten = kept.unwritten.as_ref();
-        (kept.next, self.serving.reconcile(&key(), unwritten).await)
+        let served = self.serving.reconcile(&key(), unwritten, kept.going).await;
+        (kept.next, served)
     }
 
     /// All that there is to say now.
@@ -266,6 +277,7 @@ async fn somebody_elses_placement_is_never_touched() {
     agent.hear(Body::Tombstone(v1::Tombstone {
         key: Some(key().to_wire()),
         uid: "server-uid".to_owned(),
+        orphan: false,
     }));
     agent.reconcile().await;
     assert!(
@@ -298,41 +310,6 @@ async fn a_missing_namespace_is_told_and_its_placement_waits_for_it() {
             .iter()
             .any(|said| matches!(said, Said::Applied(_)))
     );
-}
-
-#[tokio::test]
-async fn a_tombstone_deletes_its_own_placement_with_all_that_it_owns() {
-    let agent = Agent::new();
-    agent.hear_desired();
-    agent.reconcile().await;
-    agent.server.writes();
-    agent.said();
-
-    let tombstone = |uid: &str| {
-        Body::Tombstone(v1::Tombstone {
-            key: Some(key().to_wire()),
-            uid: uid.to_owned(),
-        })
-    };
-    agent.hear(tombstone("another"));
-    agent.reconcile().await;
-    assert_eq!(agent.server.writes(), NOTHING);
-
-    agent.hear(tombstone("server-uid"));
-    agent.reconcile().await;
-    assert_eq!(
-        agent.server.writes(),
-        ["DELETE serverplacements llama uid=uid-1 Foreground"]
-    );
-    let removed =
-        |said: &Said| matches!(said, Said::Removed(removed) if removed.uid == "server-uid");
-    assert!(!agent.said().iter().any(removed));
-
-    // When the watch says that it is gone, which here is another process that finds nothing.
-    let agent = Agent::over(agent.server, Caches::default());
-    agent.hear(tombstone("server-uid"));
-    agent.reconcile().await;
-    assert!(agent.said().iter().any(removed));
 }
 
 #[tokio::test]

@@ -41,6 +41,13 @@ pub enum State {
 }
 
 impl State {
+    /// The state of that spelling.
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::True, Self::False, Self::Unknown]
+            .into_iter()
+            .find(|state| state.as_str() == text)
+    }
+
     /// The API's spelling.
     pub const fn as_str(self) -> &'static str {
         match self {

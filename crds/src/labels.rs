@@ -30,6 +30,13 @@ pub const SLICE_MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 /// Our value of [`SLICE_MANAGED_BY`].
 pub const SLICE_MANAGER: &str = "inferfleet.io";
 
+/// Annotation of an EndpointSlice: since when its endpoints drain (RFC 3339).
+pub const DRAINING_SINCE: &str = "inferfleet.io/draining-since";
+
+/// Annotation of an EndpointSlice: since when the cluster could not be heard that had served, and was made unready for it
+/// (RFC 3339).
+pub const SILENT_SINCE: &str = "inferfleet.io/silent-since";
+
 /// Annotation of a ServerPlacement: UID of the InferenceServer in the hub.
 pub const SERVER_UID: &str = "inferfleet.io/server-uid";
 
@@ -38,6 +45,9 @@ pub const GENERATION: &str = "inferfleet.io/generation";
 
 /// Annotation of a ServerPlacement: SHA-256 of its value as the hub sent it, hexadecimal.
 pub const HASH: &str = "inferfleet.io/hash";
+
+/// Finalizer of a MemberCluster: held until its part is gone, or its agent can't be heard.
+pub const LEAVE: &str = "inferfleet.io/leave";
 
 /// Finalizer of an InferenceServer: held until every member has confirmed that its part is gone.
 pub const CLEANUP: &str = "inferfleet.io/cleanup";

@@ -8,11 +8,23 @@ pub const PROVISIONED: &str = "Provisioned";
 pub const VALID: &str = "Valid";
 /// The InferenceServer is being deleted.
 pub const DELETING: &str = "Deleting";
+/// The members are being emptied, since spec.decommission says so.
+pub const DECOMMISSIONING: &str = "Decommissioning";
+/// Every member is empty, since spec.decommission says so.
+pub const DECOMMISSIONED: &str = "Decommissioned";
+/// The MemberCluster is being deleted.
+pub const CLUSTER_LEAVING: &str = "ClusterLeaving";
 
 /// A target names a MemberCluster that does not exist.
 pub const CLUSTER_NOT_FOUND: &str = "ClusterNotFound";
 /// A target's MemberCluster has no live session, or has not reported in it.
 pub const CLUSTER_NOT_CONNECTED: &str = "ClusterNotConnected";
+/// So much of the fleet fell silent at once that the hub suspects itself: nothing is taken for lost.
+pub const FLEET_SILENT: &str = "FleetSilent";
+/// A cluster that could not be heard is back, and has to stay a while before it takes traffic again.
+pub const SETTLING: &str = "Settling";
+/// The endpoint takes no new traffic, on its way out.
+pub const DRAINING: &str = "Draining";
 /// A target's MemberCluster never enrolled.
 pub const CLUSTER_NOT_JOINED: &str = "ClusterNotJoined";
 /// `spec.runtime.profile` names a RuntimeProfile that does not exist.

@@ -11,10 +11,12 @@ mod server_placement;
 mod status;
 
 pub use inference_server::{
-    ClusterTarget, InferenceServer, InferenceServerSpec, Model, Resources, Runtime,
+    ClusterTarget, DeletionPolicy, EndpointPolicy, InferenceServer, InferenceServerSpec, Model,
+    Resources, Runtime, WhenSilent,
 };
 pub use member_cluster::{
     Enrollment, GatewayReference, JoinToken, MemberCluster, MemberClusterSpec, MemberClusterStatus,
+    Released,
 };
 pub use runtime_profile::{
     Probe, Probes, RuntimeImage, RuntimePort, RuntimeProfile, RuntimeProfileSpec, VENDOR_NONE,

@@ -119,6 +119,7 @@ fn server(names: &[String]) -> Result<InferenceServer> {
     let target = |name: &String| ClusterTarget {
         cluster_id: name.clone(),
         weight: 1,
+        tier: 0,
     };
     server.spec.cluster_targets = names.iter().map(target).collect();
     Ok(server)

@@ -1,6 +1,11 @@
 //! The plan's objects, written where they differ from what is there. Decides nothing.
 
-use std::{fmt::Debug, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fmt::Debug,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use crds::{labels, reason};
 use futures::StreamExt;
@@ -24,7 +29,7 @@ use operator::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::observe::Caches;
+use crate::{clock::Clock, observe::Caches};
 
 /// Objects of one server that are written at once.
 const WRITES_AT_ONCE: usize = 16;
@@ -46,34 +51,63 @@ impl DiscoveryObject for Service {}
 impl DiscoveryObject for EndpointSlice {}
 impl DiscoveryObject for HttpRoute {}
 
+/// A slice that has just been written waits this long for its next write: what changes meanwhile goes with it.
+const COALESCE: Duration = Duration::from_secs(1);
+
 /// Writes discovery objects.
 pub struct Applier {
     client: Client,
     caches: Caches,
+    clock: Clock,
+    /// When slices were written, of those within [`COALESCE`].
+    written: Mutex<BTreeMap<ObjectKey, Duration>>,
+}
+
+/// What became of a plan.
+#[derive(Debug, Default)]
+pub struct Applied {
+    /// What the API server did not take.
+    pub failures: Vec<Failure>,
+    /// The rest of the plan waits for that long.
+    pub postponed: Option<Duration>,
 }
 
 impl Applier {
     /// Writes with `client`, compares with `caches`.
-    pub fn new(client: Client, caches: Caches) -> Self {
-        Self { client, caches }
+    pub fn new(client: Client, caches: Caches, clock: Clock) -> Self {
+        Self {
+            client,
+            caches,
+            clock,
+            written: Mutex::default(),
+        }
     }
 
     /// Writes what differs: Services, then slices, then the routes that name them; then deletes what is surplus, routes
     /// first. What a route names exists before it and goes after it: so no route is written over a Service that was refused,
     /// and nothing that a route may still name is deleted while one can't be changed.
-    pub async fn apply(&self, key: &ObjectKey, plan: &Plan) -> Vec<Failure> {
+    ///
+    /// A slice's first change is written at once; what follows within a second is written then, and so is all that comes after
+    /// slices.
+    pub async fn apply(&self, key: &ObjectKey, plan: &Plan) -> Applied {
         let Plan {
             services,
             slices,
             routes,
             surplus,
             release: _,
+            unconfirmed: _,
             status: _,
+            due: _,
         } = plan;
         let mut failures = self.put_all(&self.caches.services, services).await;
-        failures.extend(self.put_all(&self.caches.slices, slices).await);
-        if !failures.is_empty() {
-            return failures;
+        let (ripe, postponed) = self.ripe(slices);
+        failures.extend(self.put_all(&self.caches.slices, ripe).await);
+        if !failures.is_empty() || postponed.is_some() {
+            return Applied {
+                failures,
+                postponed,
+            };
         }
         failures.extend(self.put_all(&self.caches.routes, routes).await);
         for reference in surplus {
@@ -82,12 +116,43 @@ impl Applier {
             }
             failures.extend(self.delete(key, reference).await);
         }
-        failures
+        Applied {
+            failures,
+            postponed: None,
+        }
+    }
+
+    /// The slices that may be written now, and how long the others wait.
+    fn ripe<'a>(&self, slices: &'a [EndpointSlice]) -> (Vec<&'a EndpointSlice>, Option<Duration>) {
+        let now = self.clock.elapsed();
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        written.retain(|_, at| now < *at + COALESCE);
+        let mut postponed = None;
+        let ripe = slices.iter().filter(|slice| {
+            let Ok(desired) = Desired::new(*slice) else {
+                return true;
+            };
+            if !differs(&self.caches.slices, &desired) {
+                return false;
+            }
+            let Some(at) = written.get(&desired.key) else {
+                written.insert(desired.key, now);
+                return true;
+            };
+            let wait = (*at + COALESCE).saturating_sub(now);
+            postponed = postponed.max(Some(wait));
+            false
+        });
+        (ripe.collect(), postponed)
     }
 
     /// Objects of one kind, some at once: one that is slow to be taken holds up none of the others.
-    async fn put_all<K: DiscoveryObject>(&self, cache: &Cache<K>, objects: &[K]) -> Vec<Failure> {
-        let mut writes = Vec::with_capacity(objects.len());
+    async fn put_all<'a, K: DiscoveryObject>(
+        &self,
+        cache: &Cache<K>,
+        objects: impl IntoIterator<Item = &'a K>,
+    ) -> Vec<Failure> {
+        let mut writes = Vec::new();
         for object in objects {
             writes.push(self.put(cache, object));
         }
@@ -112,13 +177,10 @@ impl Applier {
                 });
             }
         };
-        let live: Option<Arc<K>> = cache.get(&desired.key);
-        if live
-            .as_ref()
-            .is_some_and(|live| !desired.differs_from(live.meta(), labels::HUB))
-        {
+        if !differs(cache, &desired) {
             return None;
         }
+        let live: Option<Arc<K>> = cache.get(&desired.key);
         match apply(
             &self.client,
             labels::HUB,
@@ -163,6 +225,13 @@ impl Applier {
             Err(error) => Some(failure(&resource.kind, &error)),
         }
     }
+}
+
+/// Is the object to be written?
+fn differs<K: DiscoveryObject>(cache: &Cache<K>, desired: &Desired) -> bool {
+    cache
+        .get(&desired.key)
+        .is_none_or(|live| desired.differs_from(live.meta(), labels::HUB))
 }
 
 fn failure(kind: &str, error: &Error) -> Failure {

@@ -2,6 +2,7 @@
 //!
 //! In the order in which data flows:
 //!
+//! * `clock`: what time it is, for all that follows;
 //! * [`observe`]: watches of the hub's own API server, as caches, and whom a change wakes;
 //! * [`session`]: the agents' streams: what each cluster is to hold goes out, what it says comes in;
 //! * [`place`]: what each member is to hold of a server, told to its session;
@@ -13,6 +14,7 @@
 
 pub mod apply;
 pub mod args;
+mod clock;
 pub mod enrollment;
 pub mod observe;
 pub mod place;

@@ -2,23 +2,28 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use bytes::Bytes;
 use crds::{
     ClusterName, labels,
-    v1alpha1::{GatewayReference, InferenceServer, MemberCluster},
+    v1alpha1::{DeletionPolicy, GatewayReference, InferenceServer, MemberCluster, Released},
 };
 use hub_plan::{
+    drain::draining,
     facts::{ClusterFacts, Membership},
     placements::{Intent, placements, targets},
 };
 use kube::ResourceExt;
 use operator::cache::ObjectKey;
-use proto::PlacementKey;
+use proto::{PlacementKey, session::Removal};
 
 use crate::{
+    clock::Clock,
     observe::Caches,
     session::members::{Member, Members},
 };
@@ -27,16 +32,23 @@ use crate::{
 #[derive(Debug)]
 pub struct Placer {
     caches: Caches,
+    clock: Clock,
     members: Members,
+    /// Who can't be heard, and at which count of changes that was so.
+    fleet: Mutex<(u64, Option<Arc<hub_plan::facts::Fleet>>)>,
+    fleet_changes: AtomicU64,
     /// Held from the read of a snapshot until what it says is wanted, so that no older snapshot comes after a newer one.
     placing: Mutex<()>,
 }
 
 impl Placer {
     /// Nothing is wanted yet.
-    pub fn new(caches: Caches) -> Self {
+    pub fn new(caches: Caches, clock: Clock) -> Self {
         Self {
             caches,
+            clock,
+            fleet: Mutex::default(),
+            fleet_changes: AtomicU64::new(0),
             members: Members::default(),
             placing: Mutex::default(),
         }
@@ -49,7 +61,7 @@ impl Placer {
         for other in self.members.others(name.as_str(), Some(&uid)) {
             self.members.dismiss(&other);
         }
-        Some(self.members.admit(&uid, &name))
+        Some(self.members.admit(&uid, &name, self.clock.now()))
     }
 
     /// The member of a MemberCluster that exists.
@@ -82,7 +94,12 @@ impl Placer {
             .profiles
             .get(&ObjectKey::new("", &server.spec.runtime.profile));
         let gateways = self.gateways(&server);
-        let planned = placements(&server, profile.as_deref(), &gateways, &holders);
+        let mut planned = placements(&server, profile.as_deref(), &gateways, &holders);
+        let slices = self.caches.discovery(&server).slices;
+        let leaving = self.leaving(planned.intents.keys());
+        let now = self.clock.now();
+        planned.leave(&leaving);
+        planned.hold(&draining(&server, &slices, &leaving, now));
         // Encoded once, however many clusters a body goes to.
         let encode = |spec| serde_json::to_vec(spec).map(Bytes::from);
         let bodies: Vec<_> = match planned.specs.iter().map(encode).collect() {
@@ -105,7 +122,8 @@ impl Placer {
                     .get(index)
                     .is_some_and(|body| state.want(&placement, &uid, body.clone())),
                 Intent::Keep => state.keep(&placement),
-                Intent::Remove => state.remove(&placement, &uid),
+                Intent::Remove => state.remove(&placement, &uid, Removal::Delete),
+                Intent::Orphan => state.remove(&placement, &uid, Removal::Orphan),
             };
             drop(state);
             if news {
@@ -113,6 +131,24 @@ impl Placer {
             }
         }
         drop(placing);
+    }
+
+    /// Tells a member of what servers that are gone have left there, by its record.
+    pub fn let_go(&self, member: &Member, released: &[Released]) {
+        let mut state = member.lock();
+        for part in released {
+            let Ok(key) = PlacementKey::new(&part.namespace, &part.name) else {
+                continue;
+            };
+            let removal = match part.policy {
+                DeletionPolicy::Delete => Removal::Delete,
+                DeletionPolicy::Orphan => Removal::Orphan,
+            };
+            // Its answer may have come already: then there is nothing to ask.
+            if !state.machine.is_removed(&key, &part.uid) {
+                state.remove(&key, &part.uid, removal);
+            }
+        }
     }
 
     /// The clusters that hold, or may hold, a part of the server beside its targets: those that the hub tells of it, and
@@ -124,6 +160,21 @@ impl Placer {
             .collect();
         names.extend(self.members.telling(key));
         names
+    }
+
+    /// Those of the clusters whose MemberCluster is being deleted.
+    fn leaving<'a>(
+        &self,
+        clusters: impl Iterator<Item = &'a ClusterName>,
+    ) -> BTreeMap<ClusterName, DeletionPolicy> {
+        clusters
+            .filter_map(|cluster| {
+                let key = ObjectKey::new("", cluster.as_str());
+                let record = self.caches.members.get(&key)?;
+                let leaves = membership(&record) == Membership::Leaving;
+                leaves.then(|| (cluster.clone(), record.spec.deletion_policy))
+            })
+            .collect()
     }
 
     fn gateways(
@@ -138,6 +189,37 @@ impl Placer {
             Some((cluster, record.spec.gateway.clone()))
         });
         found.collect()
+    }
+
+    /// Somebody fell silent, is heard, came, or went.
+    pub fn fleet_changed(&self) {
+        self.fleet_changes.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Who of the whole fleet can't be heard.
+    pub fn fleet(&self) -> Arc<hub_plan::facts::Fleet> {
+        let changes = self.fleet_changes.load(Ordering::Acquire);
+        let mut known = self.fleet.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (at, Some(fleet)) = &*known
+            && *at == changes
+        {
+            return Arc::clone(fleet);
+        }
+        let joined = |record: &MemberCluster| membership(record) == Membership::Joined;
+        let joined = self.caches.members.filter(joined);
+        let silent = joined.iter().filter_map(|record| {
+            let member = self.admit(record)?;
+            let state = member.lock();
+            (!state.reports_complete).then_some(state.silent_since)
+        });
+        let mut silent_since: Vec<_> = silent.collect();
+        silent_since.sort_unstable();
+        let fleet = Arc::new(hub_plan::facts::Fleet {
+            joined: joined.len(),
+            silent_since,
+        });
+        *known = (changes, Some(Arc::clone(&fleet)));
+        fleet
     }
 
     /// What is known of each cluster that the server concerns.
@@ -166,12 +248,15 @@ impl Placer {
     }
 }
 
-fn membership(record: &MemberCluster) -> Membership {
+/// How far the cluster of a record is on its way into the fleet, or out of it.
+pub(crate) fn membership(record: &MemberCluster) -> Membership {
     let enrolled = record
         .status
         .as_ref()
         .is_some_and(|status| status.enrollment.is_some());
-    if enrolled {
+    if enrolled && record.metadata.deletion_timestamp.is_some() {
+        Membership::Leaving
+    } else if enrolled {
         Membership::Joined
     } else {
         Membership::Invited

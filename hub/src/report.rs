@@ -1,38 +1,66 @@
 //! The status of servers and member clusters, and a server's finalizer. One writer each, and never a write that changes
 //! nothing.
 
+pub mod member;
+
 use crds::{
-    condition::{self, CONNECTED, JOINED, Verdict},
-    labels, reason,
-    v1alpha1::{InferenceServer, InferenceServerStatus, MemberCluster, MemberClusterStatus},
+    labels,
+    v1alpha1::{InferenceServer, InferenceServerStatus},
 };
-use k8s_openapi::jiff::Timestamp;
 use kube::{
     Api, Client, ResourceExt,
     api::{Patch, PatchParams},
 };
-use operator::{
-    cache::{Cache, ObjectKey},
-    wake::Next,
-};
+use operator::cache::ObjectKey;
 use serde_json::json;
-
-use crate::{observe::Wakeups, place::Placer};
 
 /// A report that was not taken.
 #[derive(Debug, thiserror::Error)]
-#[error("{operation} of {kind} {key}")]
-pub struct Error {
-    operation: &'static str,
-    kind: &'static str,
-    key: ObjectKey,
-    source: Box<kube::Error>,
+pub enum Error {
+    /// The API server did not take it.
+    #[error("{operation} of {kind} {key}")]
+    Refused {
+        /// What was to be written.
+        operation: &'static str,
+        /// Of which kind of object.
+        kind: &'static str,
+        /// Of which object.
+        key: ObjectKey,
+        /// What the API server said.
+        source: Box<kube::Error>,
+    },
+    /// Too much is to be told to a cluster when it is back.
+    #[error(
+        "status.released of MemberCluster {0} is full: bring its agent back, or delete the MemberCluster"
+    )]
+    Full(ObjectKey),
 }
 
 impl Error {
+    fn refused(
+        operation: &'static str,
+        kind: &'static str,
+        key: ObjectKey,
+        source: kube::Error,
+    ) -> Self {
+        Self::Refused {
+            operation,
+            kind,
+            key,
+            source: Box::new(source),
+        }
+    }
+
+    fn full(key: ObjectKey) -> Self {
+        Self::Full(key)
+    }
+
     /// The object is gone, or another has taken its name: the watch says so, and nothing is left to report on.
     pub fn is_gone(&self) -> bool {
-        let kube::Error::Api(status) = self.source.as_ref() else {
+        let Self::Refused { source, .. } = self else {
+            return false;
+        };
+        let kube::Error::Api(status) = source.as_ref() else {
             return false;
         };
         let causes = status.details.iter().flat_map(|details| &details.causes);
@@ -44,7 +72,10 @@ impl Error {
 
     /// The error and its cause.
     pub fn sentence(&self) -> String {
-        format!("{self}: {}", self.source)
+        match self {
+            Self::Refused { source, .. } => format!("{self}: {source}"),
+            Self::Full(_) => self.to_string(),
+        }
     }
 }
 
@@ -96,12 +127,7 @@ fn servers(client: &Client, server: &InferenceServer) -> Api<InferenceServer> {
 }
 
 fn failed(operation: &'static str, server: &InferenceServer, source: kube::Error) -> Error {
-    Error {
-        operation,
-        kind: "InferenceServer",
-        key: ObjectKey::of(server),
-        source: Box::new(source),
-    }
+    Error::refused(operation, "InferenceServer", ObjectKey::of(server), source)
 }
 
 /// One log line for each condition whose status changes.
@@ -122,120 +148,5 @@ pub fn transitions(
             let (kind, status, reason) = (&condition.type_, &condition.status, &condition.reason);
             tracing::info!(%server, condition = kind, status, reason, message = condition.message, "condition");
         }
-    }
-}
-
-/// One pass over one MemberCluster: admits or dismisses it, and writes its status.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "transition times are read at the edge"
-)]
-pub async fn member(
-    client: Client,
-    members: Cache<MemberCluster>,
-    placer: &Placer,
-    wakeups: &Wakeups,
-    name: String,
-) -> Next {
-    let member = placer.member(&name);
-    let Some(record) = members.get(&ObjectKey::new("", &name)) else {
-        return Next::Rest;
-    };
-    let previous = record.status.clone().unwrap_or_default();
-    let servers = u32::try_from(wakeups.targeting(&name).len()).unwrap_or(u32::MAX);
-    let session = member.map(|member| {
-        let state = member.lock();
-        (
-            state.session.is_some(),
-            state.agent_version.clone(),
-            state.kubernetes_version.clone(),
-        )
-    });
-    let generation = record.metadata.generation.unwrap_or_default();
-    let status = member_status(
-        previous.clone(),
-        session,
-        servers,
-        generation,
-        Timestamp::now(),
-    );
-    if status == previous {
-        return Next::Rest;
-    }
-    // The enrollment is another's to write: a copy of it here could undo a newer one.
-    let written = MemberClusterStatus {
-        enrollment: None,
-        ..status
-    };
-    let patch = json!({"metadata": {"uid": record.uid()}, "status": written});
-    let api: Api<MemberCluster> = Api::all(client);
-    match api
-        .patch_status(&name, &PatchParams::default(), &Patch::Merge(patch))
-        .await
-    {
-        Ok(written) => {
-            members.note(written);
-            // Joined or not is a fact of every plan that targets it.
-            wakeups.wake_targeting(&name);
-            Next::Rest
-        }
-        Err(source) => {
-            let key = ObjectKey::new("", name);
-            let error = Error {
-                operation: "status",
-                kind: "MemberCluster",
-                key,
-                source: Box::new(source),
-            };
-            if error.is_gone() {
-                return Next::Rest;
-            }
-            tracing::warn!(error = error.sentence(), "will try again");
-            Next::Retry
-        }
-    }
-}
-
-/// The status of a member: is it in, and is it heard. What the enrollment wrote stays.
-fn member_status(
-    previous: MemberClusterStatus,
-    session: Option<(bool, String, String)>,
-    servers: u32,
-    generation: i64,
-    now: Timestamp,
-) -> MemberClusterStatus {
-    let joined = match &previous.enrollment {
-        Some(enrollment) => {
-            let message = format!("cluster {} enrolled", enrollment.cluster_uid);
-            Verdict::yes(JOINED, reason::ENROLLED, message)
-        }
-        None => Verdict::no(
-            JOINED,
-            reason::CLUSTER_NOT_JOINED,
-            "no agent has enrolled with its join token",
-        ),
-    };
-    let (live, agent, kubernetes) = session.unwrap_or_default();
-    let connected = if live {
-        Verdict::yes(
-            CONNECTED,
-            reason::SESSION_OPEN,
-            "its agent has a live session",
-        )
-    } else {
-        Verdict::no(
-            CONNECTED,
-            reason::CLUSTER_NOT_CONNECTED,
-            "its agent has no session",
-        )
-    };
-    // A hub that has just started does not know the versions: what the last one wrote stands.
-    let known = |new: String, old: String| if new.is_empty() { old } else { new };
-    MemberClusterStatus {
-        servers,
-        agent_version: known(agent, previous.agent_version),
-        kubernetes_version: known(kubernetes, previous.kubernetes_version),
-        conditions: condition::merge(&previous.conditions, &[joined, connected], generation, now),
-        enrollment: previous.enrollment,
     }
 }

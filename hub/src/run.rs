@@ -1,14 +1,10 @@
 //! Wires the hub and keeps it going. A task that ends early ends the process.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use anyhow::Context;
 use crds::v1alpha1::GatewayReference;
 use futures::future::BoxFuture;
-use kube::Client;
 use operator::{cache::ObjectKey, client::Clients, wake::Backoff};
 use prometheus_client::{metrics::gauge::Gauge, registry::Registry};
 use proto::transport::{
@@ -24,10 +20,11 @@ use tokio::{
 
 use crate::{
     args::Args,
+    clock::Clock,
     enrollment::{Enrollment, authority},
     observe::{Caches, Wakeups},
     place::Placer,
-    report,
+    report::member::MemberReconciler,
     server::Reconciler,
     session::{Fleet, Service, first_session},
 };
@@ -83,10 +80,6 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
 }
 
 /// Starts the watches and the reconcilers.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the one place where the sessions' clock starts"
-)]
 fn start(
     tasks: &mut JoinSet<anyhow::Result<()>>,
     clients: Clients,
@@ -96,7 +89,8 @@ fn start(
 ) -> Arc<Fleet> {
     let caches = Caches::default();
     let wakeups = Arc::new(Wakeups::default());
-    let placer = Arc::new(Placer::new(caches.clone()));
+    let clock = Clock::start();
+    let placer = Arc::new(Placer::new(caches.clone(), clock));
     let Clients {
         write: client,
         watch,
@@ -105,15 +99,22 @@ fn start(
     for watch in caches.watches(&watch, &wakeups) {
         spawn(tasks, watch, "a watch");
     }
-    let reconciler = Reconciler::new(client.clone(), caches.clone(), Arc::clone(&placer), gateway);
-    let gateway_api = follow_gateway_api(caches.clone(), Arc::clone(&wakeups));
-    let members = reconcile_members(
-        client,
+    let reconciler = Reconciler::new(
+        client.clone(),
         caches.clone(),
         Arc::clone(&placer),
-        Arc::clone(&wakeups),
-        backoff,
+        gateway,
+        clock,
     );
+    let gateway_api = follow_gateway_api(caches.clone(), Arc::clone(&wakeups));
+    let members = MemberReconciler {
+        client,
+        members: caches.members.clone(),
+        placer: Arc::clone(&placer),
+        wakeups: Arc::clone(&wakeups),
+        clock,
+    };
+    let members = reconcile_members(caches.clone(), Arc::new(members), backoff);
     let servers = reconcile_servers(
         caches.clone(),
         Arc::new(reconciler),
@@ -135,7 +136,7 @@ fn start(
         enrollment: Arc::new(enrollment),
         placer,
         open_sessions: Gauge::default(),
-        start: Instant::now(),
+        clock,
         sessions: first_session(),
     })
 }
@@ -223,21 +224,13 @@ async fn reconcile_servers(
         .await;
 }
 
-async fn reconcile_members(
-    client: Client,
-    caches: Caches,
-    placer: Arc<Placer>,
-    wakeups: Arc<Wakeups>,
-    backoff: Backoff,
-) {
+async fn reconcile_members(caches: Caches, reconciler: Arc<MemberReconciler>, backoff: Backoff) {
     caches.synced().await;
-    let all = Arc::clone(&wakeups);
+    let wakeups = Arc::clone(&reconciler.wakeups);
     wakeups
         .members
         .run(MEMBERS_AT_ONCE, backoff, |name| {
-            let (client, members) = (client.clone(), caches.members.clone());
-            let (placer, wakeups) = (Arc::clone(&placer), Arc::clone(&all));
-            async move { report::member(client, members, &placer, &wakeups, name).await }
+            Arc::clone(&reconciler).reconcile(name)
         })
         .await;
 }

@@ -7,15 +7,15 @@ use hub_plan::{
     Plan,
     facts::{Facts, Failure},
 };
-use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use operator::{cache::ObjectKey, wake::Next};
 
 use crate::{
-    apply::Applier,
+    apply::{Applied, Applier},
+    clock::Clock,
     observe::Caches,
     place::{Placer, has_finalizer},
-    report,
+    report::{self, member},
 };
 
 /// Reconciles InferenceServers.
@@ -24,6 +24,7 @@ pub struct Reconciler {
     caches: Caches,
     placer: Arc<Placer>,
     applier: Applier,
+    clock: Clock,
     gateway: Option<GatewayReference>,
 }
 
@@ -34,13 +35,15 @@ impl Reconciler {
         caches: Caches,
         placer: Arc<Placer>,
         gateway: Option<GatewayReference>,
+        clock: Clock,
     ) -> Self {
-        let applier = Applier::new(client.clone(), caches.clone());
+        let applier = Applier::new(client.clone(), caches.clone(), clock);
         Self {
             client,
             caches,
             placer,
             applier,
+            clock,
             gateway,
         }
     }
@@ -62,24 +65,32 @@ impl Reconciler {
         let Some(plan) = self.plan(&key, Vec::new()) else {
             return Next::Rest;
         };
-        let failures = self.applier.apply(&key, &plan).await;
+        let Applied {
+            failures,
+            postponed,
+        } = self.applier.apply(&key, &plan).await;
+        // The status speaks of what is published: it comes with the rest.
+        if let Some(wait) = postponed {
+            return Next::After(wait);
+        }
         // Also what is refused for good: what stands in the way is often somebody else's, which no watch of ours shows.
         let apply_again = !failures.is_empty();
         // What was written is in the caches: the status speaks of the world after the writes.
         let Some(plan) = self.plan(&key, failures) else {
             return Next::Rest;
         };
-        match self.report(&key, &plan).await {
-            Ok(()) if apply_again => Next::Retry,
-            Ok(()) => Next::Rest,
-            Err(error) => retry(&key, &error),
+        let failed = match self.report(&key, &plan).await {
+            Ok(()) => apply_again,
+            Err(error) => retry(&key, &error) == Next::Retry,
+        };
+        match (failed, plan.due.map(|due| self.clock.until(due))) {
+            (true, Some(within)) => Next::RetryWithin(within),
+            (true, None) => Next::Retry,
+            (false, Some(within)) => Next::After(within),
+            (false, None) => Next::Rest,
         }
     }
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the plan takes the time as an argument: it is read here"
-    )]
     fn plan(&self, key: &ObjectKey, failures: Vec<Failure>) -> Option<Plan> {
         let server = self.caches.servers.get(key)?;
         let profile = self
@@ -94,8 +105,9 @@ impl Reconciler {
             gateway_api: self.caches.routes.is_installed(),
             observed: self.caches.discovery(&server),
             failures,
+            fleet: self.placer.fleet().as_ref().clone(),
         };
-        Some(hub_plan::plan(&facts, Timestamp::now()))
+        Some(hub_plan::plan(&facts, self.clock.now()))
     }
 
     async fn report(&self, key: &ObjectKey, plan: &Plan) -> Result<(), report::Error> {
@@ -103,7 +115,14 @@ impl Reconciler {
             return Ok(());
         };
         if plan.release && has_finalizer(&server) {
-            tracing::info!(server = %key, "every member has confirmed: released");
+            for cluster in &plan.unconfirmed {
+                let record = ObjectKey::new("", cluster.as_str());
+                if let Some(record) = self.caches.members.get(&record) {
+                    let written = member::record(&self.client, &record, &server).await?;
+                    self.caches.members.note(written);
+                }
+            }
+            tracing::info!(server = %key, unconfirmed = plan.unconfirmed.len(), "released");
             let written = report::set_finalizer(&self.client, &server, false).await?;
             self.caches.servers.note(written);
             return Ok(());

@@ -9,7 +9,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, SystemTime},
 };
 
 use crds::v1alpha1::MemberCluster;
@@ -30,6 +30,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use self::stream::Stream;
 use crate::{
+    clock::Clock,
     enrollment::Enrollment,
     observe::{Caches, Wakeups},
     place::Placer,
@@ -52,8 +53,8 @@ pub struct Fleet {
     pub placer: Arc<Placer>,
     /// How many sessions are open.
     pub open_sessions: Gauge,
-    /// The machines count time from here.
-    pub start: Instant,
+    /// The hub's clock.
+    pub clock: Clock,
     /// The last session's id. Starts at the hub's start time, so that no id comes twice.
     pub sessions: AtomicU64,
 }
@@ -115,22 +116,13 @@ impl fleet_server::Fleet for Service {
 pub struct Service(pub Arc<Fleet>);
 
 impl Fleet {
-    /// Time since the hub's start, monotonic.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the machines take the time as an argument: it is read here"
-    )]
-    pub fn elapsed(&self) -> Duration {
-        Instant::now().duration_since(self.start)
-    }
-
     /// A moment of the wall clock, by the fleet's own.
     #[expect(
         clippy::disallowed_methods,
         reason = "certificates are dated by the wall clock, read at the edge"
     )]
     fn until(&self, moment: SystemTime) -> Duration {
-        self.elapsed() + moment.duration_since(SystemTime::now()).unwrap_or_default()
+        self.clock.elapsed() + moment.duration_since(SystemTime::now()).unwrap_or_default()
     }
 
     /// Opens the session of an authenticated agent, and fences its older one.
@@ -157,11 +149,14 @@ impl Fleet {
         for server in self.wakeups.targeting(member.name.as_str()) {
             self.placer.place(&server);
         }
+        let status = record.status.as_ref();
+        self.placer
+            .let_go(&member, status.map_or(&[], |status| &status.released));
         let session = SessionId(self.sessions.fetch_add(1, Ordering::Relaxed));
         let mut state = member.lock();
-        let fenced = state.machine.open(session, hello, self.elapsed());
+        let fenced = state.machine.open(session, hello, self.clock.elapsed());
         let fenced = fenced.map_err(|rejection: Rejection| Box::new(rejection.message()))?;
-        state.opened(session, hello);
+        state.opened(session, hello, self.clock.now());
         drop(state);
         tracing::info!(cluster = %member.name, %session, ?fenced, agent = hello.agent_version, serial = peer.serial, "session opened");
         member.news.notify_waiters();

@@ -6,16 +6,21 @@ use std::time::Duration;
 use bytes::Bytes;
 use hub::session::members::{Member, Members};
 use hub_plan::facts::{ClusterFacts, Membership};
-use proto::{PlacementKey, SessionId, v1};
+use k8s_openapi::jiff::Timestamp;
+use proto::{PlacementKey, SessionId, session::Removal, v1};
 
 const NOW: Duration = Duration::from_secs(1);
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
 
 fn key(name: &str) -> PlacementKey {
     PlacementKey::new("team", name).unwrap()
 }
 
 fn member() -> std::sync::Arc<Member> {
-    Members::default().admit("uid-of-east", &"east".parse().unwrap())
+    Members::default().admit("uid-of-east", &"east".parse().unwrap(), at(0))
 }
 
 fn hello(held: Vec<v1::Held>) -> v1::Hello {
@@ -31,7 +36,7 @@ fn open(member: &Member, id: u64) {
     let mut state = member.lock();
     let hello = hello(Vec::new());
     state.machine.open(SessionId(id), &hello, NOW).unwrap();
-    state.opened(SessionId(id), &hello);
+    state.opened(SessionId(id), &hello, at(1));
 }
 
 fn report(name: &str, uid: &str) -> v1::PlacementReport {
@@ -111,10 +116,10 @@ fn a_report_of_another_uid_says_nothing_of_this_one() {
 #[test]
 fn a_part_is_gone_only_when_the_member_says_so_or_has_said_all_without_it() {
     let member = member();
-    member.lock().remove(&key("a"), "u1");
+    member.lock().remove(&key("a"), "u1", Removal::Delete);
     assert!(!facts(&member, "a", "u1").gone, "nobody has been asked");
     open(&member, 1);
-    member.lock().reports_complete = true;
+    member.lock().complete(at(1));
     assert!(
         !facts(&member, "a", "u1").gone,
         "the removal is not confirmed"
@@ -140,9 +145,30 @@ fn a_new_session_forgets_what_was_heard_and_an_old_ones_end_changes_nothing() {
         .endpoint_reported(key("a"), endpoint("a", "u1"));
     open(&member, 2);
     assert!(!facts(&member, "a", "u1").reporting);
-    assert!(!member.lock().closed(SessionId(1)));
+    assert!(!member.lock().closed(SessionId(1), at(2)));
     assert_eq!(member.lock().session, Some(SessionId(2)));
-    assert!(member.lock().closed(SessionId(2)));
+    assert!(member.lock().closed(SessionId(2), at(2)));
+}
+
+#[test]
+fn silence_counts_from_the_end_of_what_was_heard() {
+    let member = member();
+    let silent = |member: &Member| facts(member, "a", "u1").silent_since;
+    assert_eq!(silent(&member), Some(at(0)), "never heard");
+    open(&member, 1);
+    assert_eq!(silent(&member), Some(at(0)), "it has reported nothing yet");
+    member.lock().complete(at(2));
+    assert_eq!(silent(&member), None);
+    assert_eq!(facts(&member, "a", "u1").heard_since, Some(at(2)));
+    member.lock().closed(SessionId(1), at(5));
+    assert_eq!(silent(&member), Some(at(5)));
+    open(&member, 2);
+    member.lock().closed(SessionId(2), at(9));
+    assert_eq!(
+        silent(&member),
+        Some(at(5)),
+        "a session without reports is no word"
+    );
 }
 
 #[test]
@@ -156,19 +182,19 @@ fn there_is_news_only_when_something_changed() {
     assert!(want(b"{}"));
     assert!(!want(b"{}"));
     assert!(want(b"{\"replicas\":2}"));
-    assert!(member.lock().remove(&key("a"), "u1"));
-    assert!(!member.lock().remove(&key("a"), "u1"));
+    assert!(member.lock().remove(&key("a"), "u1", Removal::Delete));
+    assert!(!member.lock().remove(&key("a"), "u1", Removal::Delete));
 }
 
 #[test]
 fn a_record_made_anew_is_another_member() {
     let members = Members::default();
-    let first = members.admit("first", &"east".parse().unwrap());
+    let first = members.admit("first", &"east".parse().unwrap(), at(0));
     assert!(std::sync::Arc::ptr_eq(
         &first,
-        &members.admit("first", &"east".parse().unwrap())
+        &members.admit("first", &"east".parse().unwrap(), at(0))
     ));
-    members.admit("second", &"east".parse().unwrap());
+    members.admit("second", &"east".parse().unwrap(), at(0));
     assert_eq!(members.others("east", Some("second")), ["first"]);
     members.dismiss("first");
     assert!(first.lock().dismissed);

@@ -9,9 +9,11 @@ use kube::{
     },
 };
 
+use serde_json::json;
+
 use crate::{
     cache::ObjectKey,
-    ownership::{Desired, controller, is_applied_by},
+    ownership::{APPLIED_HASH, Desired, controller, is_applied_by},
 };
 
 /// A write that did not come about.
@@ -200,6 +202,49 @@ pub async fn delete(
         Err(source) => Err(Error::Delete {
             kind: resource.kind.clone(),
             key: key.clone(),
+            source,
+        }),
+    }
+}
+
+/// Takes our marks from an object: the owner reference of that UID, the label by which our watches find it, and the hash
+/// of what we applied. What it says stays. One that is gone, or replaced by another UID, needs nothing.
+///
+/// # Errors
+/// [`Error::Apply`] when the API server refuses or can't be reached.
+pub async fn disown(
+    client: &Client,
+    resource: &ApiResource,
+    live: &ObjectMeta,
+    owner: &str,
+    label: &str,
+) -> Result<(), Error> {
+    let key = ObjectKey::new(
+        live.namespace.clone().unwrap_or_default(),
+        live.name.clone().unwrap_or_default(),
+    );
+    let owners: Vec<_> = live
+        .owner_references
+        .iter()
+        .flatten()
+        .filter(|reference| reference.uid != owner)
+        .collect();
+    let patch = json!({"metadata": {
+        "uid": live.uid,
+        "ownerReferences": owners,
+        "labels": {label: null},
+        "annotations": {APPLIED_HASH: null},
+    }});
+    let parameters = PatchParams::default();
+    match api(client, resource, &key)
+        .patch(&key.name, &parameters, &Patch::Merge(patch))
+        .await
+    {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        Err(source) => Err(Error::Apply {
+            kind: resource.kind.clone(),
+            key,
             source,
         }),
     }

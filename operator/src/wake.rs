@@ -45,8 +45,12 @@ impl<K> Default for Wakes<K> {
 pub enum Next {
     /// Nothing to do until the next wake-up.
     Rest,
+    /// Nothing to do until the next wake-up, or until that much time has passed.
+    After(Duration),
     /// A passing error: run again later, by the back-off.
     Retry,
+    /// The same, and when that much time has passed at the latest.
+    RetryWithin(Duration),
 }
 
 /// How long a key waits after its n-th failure in a row: between half of it and all of it, so that keys which failed
@@ -213,18 +217,35 @@ impl<K: Ord + Hash + Clone + Debug + Send + 'static> Runs<K> {
             Next::Rest => {
                 self.failures.remove(&key);
             }
+            Next::After(delay) => {
+                self.failures.remove(&key);
+                self.run_after(key, delay);
+            }
             Next::Retry => {
-                let failures = self.failures.entry(key.clone()).or_default();
-                *failures = failures.saturating_add(1);
-                let delay = if overlapped {
-                    RECOVERED_PAUSE
-                } else {
-                    self.backoff.of(&key, *failures)
-                };
-                self.retry_at
-                    .insert(key.clone(), self.retries.insert(key, delay));
+                let delay = self.failed(&key, overlapped);
+                self.run_after(key, delay);
+            }
+            Next::RetryWithin(most) => {
+                let delay = self.failed(&key, overlapped).min(most);
+                self.run_after(key, delay);
             }
         }
+    }
+
+    /// Counts a failure; returns how long the key waits.
+    fn failed(&mut self, key: &K, overlapped: bool) -> Duration {
+        let failures = self.failures.entry(key.clone()).or_default();
+        *failures = failures.saturating_add(1);
+        if overlapped {
+            RECOVERED_PAUSE
+        } else {
+            self.backoff.of(key, *failures)
+        }
+    }
+
+    fn run_after(&mut self, key: K, delay: Duration) {
+        let timer = self.retries.insert(key.clone(), delay);
+        self.retry_at.insert(key, timer);
     }
 }
 
@@ -383,6 +404,23 @@ mod tests {
             () = second.notified() => {}
         }
         assert_eq!(runs.load(Ordering::SeqCst), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_that_is_due_runs_then() {
+        let wakes = Wakes::default();
+        wakes.wake(1);
+        let elapsed = run_until(&wakes, 3, Next::After(Duration::from_secs(7))).await;
+        let seconds = elapsed.as_secs_f64();
+        assert!((14.0..14.1).contains(&seconds), "{seconds}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failed_key_that_is_due_does_not_wait_for_its_back_off() {
+        let wakes = Wakes::default();
+        wakes.wake(1);
+        let elapsed = run_until(&wakes, 9, Next::RetryWithin(Duration::from_secs(1))).await;
+        assert!(elapsed < Duration::from_secs(8), "{elapsed:?}");
     }
 
     #[test]

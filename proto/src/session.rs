@@ -43,5 +43,15 @@ pub use hub::{HubEvent, HubMachine, Rejection};
 pub use liveness::Limits;
 pub use violation::Violation;
 
+/// What becomes of what a placement runs when it is to go.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Removal {
+    /// It goes as well.
+    #[default]
+    Delete,
+    /// It is left running, without a sign of its origin.
+    Orphan,
+}
+
 /// The protocol versions that this build speaks, lowest and highest.
 pub const PROTOCOL: (u32, u32) = (1, 1);

@@ -15,7 +15,7 @@ use kube::Resource;
 use operator::{ownership::Desired, wake::SharedWakes};
 use proto::{
     Hash, PlacementKey,
-    session::{AgentEvent, Refusal},
+    session::{AgentEvent, Refusal, Removal},
 };
 use serde::Serialize;
 
@@ -24,8 +24,8 @@ use serde::Serialize;
 pub(crate) enum Wish {
     /// A ServerPlacement of this value.
     Kept(Arc<Value>),
-    /// None of this InferenceServer.
-    Gone { uid: String },
+    /// None of this InferenceServer, with what it runs or without.
+    Gone { uid: String, removal: Removal },
 }
 
 /// A value, as it is to be applied.
@@ -75,8 +75,10 @@ impl Wishes {
                 };
                 (key, Wish::Kept(Arc::new(value)))
             }
-            AgentEvent::Tombstone { key, uid } | AgentEvent::Absent { key, uid } => {
-                (key, Wish::Gone { uid })
+            AgentEvent::Tombstone { key, uid, removal } => (key, Wish::Gone { uid, removal }),
+            AgentEvent::Absent { key, uid } => {
+                let removal = Removal::Delete;
+                (key, Wish::Gone { uid, removal })
             }
             AgentEvent::Welcomed { .. }
             | AgentEvent::Rejected { .. }
@@ -93,7 +95,7 @@ impl Wishes {
     /// Nothing of this key and UID is left. A newer wish stays.
     pub(crate) fn fulfilled(&self, key: &PlacementKey, server: &str) {
         let mut by_key = self.lock();
-        if matches!(by_key.get(key), Some(Wish::Gone { uid }) if uid == server) {
+        if matches!(by_key.get(key), Some(Wish::Gone { uid, .. }) if uid == server) {
             by_key.remove(key);
         }
     }
@@ -259,6 +261,7 @@ mod tests {
         let gone = |uid: &str| AgentEvent::Tombstone {
             key: key(),
             uid: uid.to_owned(),
+            removal: Removal::Delete,
         };
         wishes.take(gone("u"));
         wishes.fulfilled(&key(), "other");

@@ -97,7 +97,12 @@ async fn answer(State(server): State<ApiServer>, request: Request) -> Response {
         inner.writes.push(line);
         return Json(json!({"kind": "Status", "status": "Success"})).into_response();
     }
-    let kind = body["kind"].as_str().unwrap().to_owned();
+    // A merge patch names no kind.
+    let Some(kind) = body["kind"].as_str().map(str::to_owned) else {
+        let line = format!("MERGE {} {} {}", path[1], path[0], body["metadata"]);
+        inner.writes.push(line);
+        return Json(json!({"metadata": {"name": path[0]}})).into_response();
+    };
     match inner.refused.get(&kind) {
         None | Some(200) => {}
         Some(code) => return failure(*code),

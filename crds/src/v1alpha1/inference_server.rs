@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::status::InferenceServerStatus;
@@ -56,6 +57,29 @@ pub struct InferenceServerSpec {
     #[serde(default = "one")]
     #[schemars(range(min = 0, max = 10_000))]
     pub replicas: u32,
+
+    /// How long endpoints outlive what they lead to.
+    #[serde(default)]
+    pub endpoints: EndpointPolicy,
+
+    /// What becomes of the model servers when this object is deleted.
+    #[serde(default)]
+    pub deletion_policy: DeletionPolicy,
+
+    /// Empties every member cluster and keeps this object. Set it back to false to have all of it again.
+    #[serde(default)]
+    pub decommission: bool,
+}
+
+/// What becomes of what member clusters run when the object that asked for it is deleted.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DeletionPolicy {
+    /// It is deleted as well. A member that can't be reached is waited for.
+    #[default]
+    Delete,
+    /// It is left running, without a sign of its origin. A member that can't be reached is not waited for: it is told when
+    /// it comes back.
+    Orphan,
 }
 
 /// One cluster that runs the server.
@@ -71,6 +95,57 @@ pub struct ClusterTarget {
     #[serde(default = "one")]
     #[schemars(range(min = 0, max = 1000))]
     pub weight: u32,
+
+    /// Clusters of a higher tier take traffic only while none of a lower one can.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 15))]
+    pub tier: u32,
+}
+
+/// How long endpoints outlive what they lead to.
+#[derive(JsonSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct EndpointPolicy {
+    /// What becomes of the endpoint of a cluster whose agent can't be heard: Keep leaves it as it is, Unready sends no
+    /// traffic there after graceSeconds, Drop takes it away after dropAfterSeconds as well. Silence alone never takes the
+    /// last cluster that serves, nor any when much of the fleet falls silent at once.
+    pub when_silent: WhenSilent,
+
+    /// Seconds of silence that change nothing.
+    #[schemars(range(min = 1, max = 86_400))]
+    pub grace_seconds: u32,
+
+    /// Seconds of silence after which Drop takes the endpoint away; at least graceSeconds.
+    #[schemars(range(min = 1, max = 604_800))]
+    pub drop_after_seconds: u32,
+
+    /// Seconds that an endpoint takes no new traffic and goes on with the old, before it is taken away and its model servers
+    /// are stopped.
+    #[schemars(range(min = 0, max = 86_400))]
+    pub drain_seconds: u32,
+}
+
+impl Default for EndpointPolicy {
+    fn default() -> Self {
+        Self {
+            when_silent: WhenSilent::default(),
+            grace_seconds: 40,
+            drop_after_seconds: 600,
+            drain_seconds: 30,
+        }
+    }
+}
+
+/// What becomes of the endpoint of a cluster whose agent can't be heard.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WhenSilent {
+    /// It stays as it is.
+    Keep,
+    /// It takes no traffic after the grace.
+    #[default]
+    Unready,
+    /// It takes no traffic after the grace, and is taken away later.
+    Drop,
 }
 
 /// What serves the model.

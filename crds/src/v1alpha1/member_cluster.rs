@@ -5,6 +5,8 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::inference_server::DeletionPolicy;
+
 /// A cluster that may join the fleet.
 #[derive(
     CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize,
@@ -33,6 +35,10 @@ pub struct MemberClusterSpec {
     /// The Gateway that admits traffic there. Defaults to the one that the agent's chart names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<GatewayReference>,
+
+    /// What becomes of what the cluster runs when this object is deleted. An agent that can't be reached is not waited for.
+    #[serde(default)]
+    pub deletion_policy: DeletionPolicy,
 
     /// The token that lets one agent join, as `kubectl inferfleet join` made it. Only its hash is here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,6 +83,11 @@ pub struct MemberClusterStatus {
     /// InferenceServers that target the cluster.
     #[serde(default)]
     pub servers: u32,
+    /// InferenceServers whose part there was not confirmed to be gone when they were deleted: the agent is told when it is
+    /// back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1000))]
+    pub released: Vec<Released>,
     /// The agent's version, as of its last session.
     #[serde(default)]
     #[schemars(length(max = 64))]
@@ -89,6 +100,23 @@ pub struct MemberClusterStatus {
     #[serde(default)]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+}
+
+/// A deleted InferenceServer of which the cluster may still hold a part.
+#[derive(JsonSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Released {
+    /// Its namespace.
+    #[schemars(length(max = 63))]
+    pub namespace: String,
+    /// Its name.
+    #[schemars(length(max = 53))]
+    pub name: String,
+    /// Its UID: another of the same name is not meant.
+    #[schemars(length(max = 64))]
+    pub uid: String,
+    /// What is to become of the part.
+    pub policy: DeletionPolicy,
 }
 
 /// Who joined, and with what.

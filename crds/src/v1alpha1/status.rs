@@ -45,6 +45,8 @@ pub enum ServerState {
     Failed,
     /// Members are being cleaned up.
     Deleting,
+    /// Every member is empty, and this object is kept.
+    Decommissioned,
 }
 
 /// Counts over all clusters.
@@ -145,6 +147,8 @@ pub enum ClusterState {
     Provisioning,
     /// Serves, but not with all replicas.
     Degraded,
+    /// It takes no new traffic and goes on with the old, on its way out.
+    Draining,
     /// On its way out.
     Removing,
     /// Serves.
@@ -183,4 +187,6 @@ pub enum Published {
     Ready,
     /// It is known and takes none.
     NotReady,
+    /// It goes on with the traffic that it has, and takes no new.
+    Draining,
 }

@@ -9,6 +9,7 @@
 
 mod attacks;
 mod charts;
+mod endpoints;
 mod faults;
 mod input;
 mod joining;
@@ -93,8 +94,11 @@ fn server(namespace: &str, targets: &[&str]) -> InferenceServer {
     let target = |name: &&str| ClusterTarget {
         cluster_id: (*name).to_owned(),
         weight: 1,
+        tier: 0,
     };
     server.spec.cluster_targets = targets.iter().map(target).collect();
+    // What is about draining says so itself.
+    server.spec.endpoints.drain_seconds = 0;
     server
 }
 
@@ -120,6 +124,17 @@ fn endpoints(slice: &EndpointSlice) -> Vec<(IpAddr, bool)> {
         (endpoint.addresses[0].parse().unwrap(), ready)
     };
     slice.endpoints.iter().map(of).collect()
+}
+
+/// How an endpoint stands: `ready`, `serving`, `draining` or `down`.
+fn stands(endpoint: &k8s_openapi::api::discovery::v1::Endpoint) -> &'static str {
+    let conditions = endpoint.conditions.as_ref().unwrap();
+    match (conditions.ready, conditions.serving, conditions.terminating) {
+        (Some(true), _, _) => "ready",
+        (_, _, Some(true)) => "draining",
+        (_, Some(true), _) => "serving",
+        _ => "down",
+    }
 }
 
 /// Everything that happens to the EndpointSlices of a namespace, from the moment of its making on.

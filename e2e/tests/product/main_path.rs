@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{SOON, alone, endpoints, server, serving, shared, slices};
 
-async fn pod_uids(cluster: &e2e::Cluster, namespace: &str) -> BTreeSet<String> {
+pub(crate) async fn pod_uids(cluster: &e2e::Cluster, namespace: &str) -> BTreeSet<String> {
     let pods: Api<Pod> = Api::namespaced(cluster.client().await.unwrap(), namespace);
     let found = pods
         .list(&ListParams::default().labels(labels::SERVER))

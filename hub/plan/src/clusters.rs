@@ -1,17 +1,23 @@
 //! How each cluster is with regard to one server: judged once, read by everything that follows.
 
+mod endpoint;
+mod verdicts;
+
 use std::net::IpAddr;
 
 use crds::{
     ClusterName,
-    condition::State,
-    reason,
-    v1alpha1::{ClusterState, Replicas},
+    v1alpha1::{ClusterState, ClusterStatus, DeletionPolicy, Replicas},
 };
+use k8s_openapi::jiff::Timestamp;
 
 use crate::{
+    drain::{Drain, drain},
     facts::{ClusterFacts, Facts, Membership, Step, StepFacts},
-    memory,
+    memory::{Memory, remembered},
+    placements::is_leaving,
+    silence::{self, Candidate, Silence, silence},
+    tiers,
 };
 
 /// How one cluster is.
@@ -21,6 +27,8 @@ pub struct Cluster {
     pub name: ClusterName,
     /// Its weight; `None`: it is no target any more.
     pub weight: Option<u32>,
+    /// Its tier.
+    pub tier: u32,
     /// In one word.
     pub state: ClusterState,
     /// The worst reason.
@@ -31,257 +39,235 @@ pub struct Cluster {
     pub steps: Vec<(Step, StepFacts)>,
     /// What became of its endpoint.
     pub endpoint: StepFacts,
-    /// Where it admits traffic; what was last published when it can't be heard.
+    /// Where it admits traffic; what was last published when it can't be heard, or drains.
     pub addresses: Vec<IpAddr>,
     /// The port of all of them.
     pub port: u16,
-    /// Does a request that arrives there reach a model server?
+    /// Does a request that arrives there reach a model server, as far as is known?
     pub routable: bool,
+    /// Does it take traffic?
+    pub ready: bool,
+    /// Since when it takes no new traffic, and goes on with the old.
+    pub draining_since: Option<Timestamp>,
+    /// Since when it could not be heard, where that alone keeps it out of the traffic.
+    pub silent_since: Option<Timestamp>,
+    /// Is it heard, and if not, what is made of it?
+    pub silence: Silence,
+    /// When time alone changes how it is.
+    pub due: Option<Timestamp>,
     /// Replicas there.
     pub replicas: Replicas,
-    /// Nothing of the server is left there, or nobody is left who could say so.
-    pub gone: bool,
+    /// Is something of the server left there?
+    pub part: Part,
+}
+
+/// What is left of a server in one cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Something, and it is waited for.
+    Left,
+    /// Perhaps something, and it is not waited for: its agent is told when it is back.
+    LetGo,
+    /// Nothing, or nobody is left who could say so.
+    Gone,
+}
+
+/// What one cluster is judged from.
+struct Draft<'a> {
+    name: &'a ClusterName,
+    facts: &'a ClusterFacts,
+    memory: Memory,
+    weight: Option<u32>,
+    tier: u32,
+    /// Its part of the server is to go.
+    leaving: bool,
+    silence: Silence,
 }
 
 /// Judges every cluster, in the order of their names.
-pub fn judge(facts: &Facts<'_>) -> Vec<Cluster> {
-    facts
+pub fn judge(facts: &Facts<'_>, now: Timestamp) -> Vec<Cluster> {
+    let mut drafts: Vec<_> = facts
         .clusters
         .iter()
-        .map(|(name, cluster)| judge_one(facts, name, cluster))
-        .collect()
-}
-
-fn judge_one(facts: &Facts<'_>, name: &ClusterName, cluster: &ClusterFacts) -> Cluster {
-    let weight = facts.weight(name);
-    let memory = memory::remembered(facts, name);
-    // A cluster that can't be heard keeps what it last had: silence changes nothing.
-    let (endpoint, addresses, port) = if cluster.reporting {
-        resolved(name, cluster)
-    } else {
-        silent_endpoint(&memory)
-    };
-    let routable = if cluster.reporting {
-        is_routable(cluster) && !addresses.is_empty()
-    } else {
-        memory.ready
-    };
-    let steps: Vec<_> = Step::ALL
-        .iter()
-        .map(|step| (*step, step_facts(name, cluster, *step)))
+        .map(|(name, cluster)| draft(facts, name, cluster, now))
         .collect();
-    let leaving = weight.is_none() || facts.server.metadata.deletion_timestamp.is_some();
-    let (state, worst) = if leaving {
-        (ClusterState::Removing, removing(name, cluster))
-    } else {
-        state(cluster, &steps, &endpoint, routable)
-    };
-    Cluster {
-        name: name.clone(),
-        weight,
-        state,
-        reason: worst.reason,
-        message: worst.message,
-        steps,
-        endpoint,
-        addresses,
-        port,
-        routable,
-        replicas: cluster
-            .placement
-            .as_ref()
-            .map(|placement| placement.replicas)
-            .unwrap_or_default(),
-        gone: cluster.membership != Membership::Joined || cluster.gone,
-    }
-}
-
-/// Does a request reach a model server? The live route is accepted and a replica is ready.
-fn is_routable(cluster: &ClusterFacts) -> bool {
-    let placement = cluster.placement.as_ref();
-    placement.is_some_and(|placement| placement.route_accepted && placement.replicas.ready > 0)
-}
-
-/// The endpoint as reported, without the addresses that may not be published.
-fn resolved(name: &ClusterName, cluster: &ClusterFacts) -> (StepFacts, Vec<IpAddr>, u16) {
-    let Some(reported) = &cluster.endpoint else {
-        return (
-            unknown(
-                reason::APPLYING,
-                format!("{name} has not reported an endpoint yet"),
-            ),
-            Vec::new(),
-            0,
-        );
-    };
-    if reported.addresses.is_empty() {
-        return (
-            no(&reported.reason, reported.message.clone()),
-            Vec::new(),
-            0,
-        );
-    }
-    let (mut fit, mut refused) = (Vec::new(), Vec::new());
-    for text in &reported.addresses {
-        match text.parse::<IpAddr>() {
-            Ok(address) if is_publishable(address) => fit.push(address),
-            Ok(_) | Err(_) => refused.push(text.as_str()),
-        }
-    }
-    fit.sort_unstable();
-    fit.dedup();
-    let verdict = if refused.is_empty() {
-        yes(
-            reason::PROVISIONED,
-            format!("{name} admits traffic at {} addresses", fit.len()),
-        )
-    } else {
-        let refused = refused.join(", ");
-        no(
-            reason::ADDRESS_REFUSED,
-            format!(
-                "{name} reports {refused}: an endpoint can't be loopback, link-local, multicast or unspecified"
-            ),
-        )
-    };
-    (verdict, fit, reported.port)
-}
-
-fn silent_endpoint(memory: &memory::Memory) -> (StepFacts, Vec<IpAddr>, u16) {
-    let message = "the cluster can't be heard; its endpoint stays as it was last published";
-    (
-        unknown(reason::CLUSTER_NOT_CONNECTED, message),
-        memory.addresses.clone(),
-        memory.port,
-    )
-}
-
-/// Addresses that lead from the hub to another machine. The API server refuses most of the others as well.
-fn is_publishable(address: IpAddr) -> bool {
-    let link_local = match address {
-        IpAddr::V4(address) => address.is_link_local() || address.is_broadcast(),
-        IpAddr::V6(address) => {
-            address.is_unicast_link_local() || address.to_ipv4_mapped().is_some()
-        }
-    };
-    !(address.is_loopback() || address.is_unspecified() || address.is_multicast() || link_local)
-}
-
-/// What a step came to: what keeps the cluster from being heard comes before what it last said.
-fn step_facts(name: &ClusterName, cluster: &ClusterFacts, step: Step) -> StepFacts {
-    if let Some(absence) = absence(name, cluster) {
-        return absence;
-    }
-    if let Some(refusal) = &cluster.refusal {
-        return no(&refusal.reason, refusal.message.clone());
-    }
-    let current = cluster
-        .placement
-        .as_ref()
-        .filter(|placement| placement.current);
-    current
-        .and_then(|placement| placement.steps.get(&step))
-        .cloned()
-        .unwrap_or_else(|| {
-            unknown(
-                reason::APPLYING,
-                format!("the agent of {name} has not yet reported on this generation"),
-            )
+    let mut candidates: Vec<_> = drafts
+        .iter_mut()
+        .filter(|draft| !draft.withdrawn() && draft.weight.unwrap_or(0) > 0)
+        .map(|draft| Candidate {
+            serves: draft.serves(),
+            silence: &mut draft.silence,
         })
+        .collect();
+    silence::spare_the_last(&mut candidates);
+    let mut clusters: Vec<_> = drafts
+        .iter()
+        .map(|draft| draft.cluster(facts, now))
+        .collect();
+    tiers::admit(&mut clusters);
+    clusters
 }
 
-/// Why the cluster can't be heard; `None`: it can.
-fn absence(name: &ClusterName, cluster: &ClusterFacts) -> Option<StepFacts> {
-    if cluster.membership == Membership::Absent {
-        return Some(no(
-            reason::CLUSTER_NOT_FOUND,
-            format!(
-                "there is no MemberCluster {name}: create it with `kubectl inferfleet join {name}`"
-            ),
-        ));
+fn draft<'a>(
+    facts: &'a Facts<'_>,
+    name: &'a ClusterName,
+    cluster: &'a ClusterFacts,
+    now: Timestamp,
+) -> Draft<'a> {
+    let slices = facts.observed.slices.iter().map(AsRef::as_ref);
+    let memory = remembered(slices, facts.name(), name);
+    let target = facts.target(name);
+    let policy = &facts.server.spec.endpoints;
+    Draft {
+        name,
+        facts: cluster,
+        weight: target.map(|target| target.weight),
+        tier: target.map_or(0, |target| target.tier),
+        leaving: target.is_none() || is_leaving(facts.server),
+        silence: silence(policy, cluster, &memory, &facts.fleet, now),
+        memory,
     }
-    if cluster.membership == Membership::Invited {
-        return Some(unknown(
-            reason::CLUSTER_NOT_JOINED,
-            format!(
-                "no agent of {name} has enrolled: install its chart with the values of `kubectl inferfleet join {name}`"
-            ),
-        ));
-    }
-    if !cluster.reporting {
-        return Some(unknown(
-            reason::CLUSTER_NOT_CONNECTED,
-            format!(
-                "the agent of {name} has no session, or has not reported in it: look at its Pod"
-            ),
-        ));
-    }
-    None
 }
 
-fn removing(name: &ClusterName, cluster: &ClusterFacts) -> StepFacts {
-    if cluster.membership == Membership::Joined && !cluster.reporting {
-        let message = format!("{name} can't be heard; its part is removed when it comes back");
-        return unknown(reason::CLUSTER_NOT_CONNECTED, message);
+impl Draft<'_> {
+    /// Its endpoints go: it is to hold nothing, or there is no such member.
+    fn withdrawn(&self) -> bool {
+        self.leaving || self.facts.membership != Membership::Joined
     }
-    unknown(reason::REMOVING, format!("{name} is removing its part"))
-}
 
-/// The cluster in one word, and why: the first that fails, else the first that is on its way.
-fn state(
-    cluster: &ClusterFacts,
-    steps: &[(Step, StepFacts)],
-    endpoint: &StepFacts,
-    routable: bool,
-) -> (ClusterState, StepFacts) {
-    let found = |state: State| {
-        let all = steps.iter().map(|(_, facts)| facts).chain([endpoint]);
-        all.into_iter().find(|facts| facts.state == state).cloned()
-    };
-    let (worst, failed) = match (found(State::False), found(State::Unknown)) {
-        (Some(failure), _) => (failure, true),
-        (None, Some(pending)) => (pending, false),
-        (None, None) => {
-            return (
-                ClusterState::Serving,
-                yes(reason::SERVING, "all replicas serve"),
-            );
+    /// Would a request that arrives there reach a model server, as far as is known?
+    fn serves(&self) -> bool {
+        if self.facts.reporting {
+            endpoint::is_routable(self.facts)
+        } else {
+            self.memory.serving && self.memory.draining_since.is_none()
         }
-    };
-    let state = if cluster.membership != Membership::Joined {
-        ClusterState::Waiting
-    } else if !cluster.reporting {
-        ClusterState::Silent
-    } else if routable {
-        ClusterState::Degraded
-    } else if failed {
-        ClusterState::Failed
-    } else {
-        ClusterState::Provisioning
-    };
-    (state, worst)
-}
+    }
 
-fn yes(reason: &str, message: impl Into<String>) -> StepFacts {
-    StepFacts {
-        state: State::True,
-        reason: reason.to_owned(),
-        message: message.into(),
+    fn part(&self, facts: &Facts<'_>) -> Part {
+        let joined = matches!(
+            self.facts.membership,
+            Membership::Joined | Membership::Leaving
+        );
+        let orphaned =
+            facts.is_deleted() && facts.server.spec.deletion_policy == DeletionPolicy::Orphan;
+        if !joined || self.facts.gone {
+            Part::Gone
+        } else if orphaned && !self.facts.reporting {
+            Part::LetGo
+        } else {
+            Part::Left
+        }
+    }
+
+    fn cluster(&self, facts: &Facts<'_>, now: Timestamp) -> Cluster {
+        let found = self.endpoint(facts, now);
+        let routable = found.draining_since.is_none()
+            && !found.addresses.is_empty()
+            && !self.withdrawn()
+            && self.silence.unready_since().is_none()
+            && self.serves();
+        let steps: Vec<_> = Step::ALL
+            .iter()
+            .map(|step| (*step, verdicts::step(self, *step)))
+            .collect();
+        let (state, worst) = if self.leaving {
+            verdicts::leaving(self, found.due.is_some())
+        } else {
+            verdicts::state(self.facts, &steps, &found.verdict, routable)
+        };
+        let mut cluster = Cluster {
+            name: self.name.clone(),
+            weight: self.weight,
+            tier: self.tier,
+            state,
+            reason: worst.reason,
+            message: worst.message,
+            steps,
+            endpoint: found.verdict,
+            addresses: found.addresses,
+            port: found.port,
+            routable,
+            ready: false,
+            draining_since: found.draining_since,
+            silent_since: self
+                .silence
+                .unready_since()
+                .filter(|_| self.memory.serving && !self.withdrawn()),
+            silence: self.silence,
+            due: found.due,
+            replicas: self
+                .facts
+                .placement
+                .as_ref()
+                .map(|placement| placement.replicas)
+                .unwrap_or_default(),
+            part: if found.due.is_some() {
+                Part::Left
+            } else {
+                self.part(facts)
+            },
+        };
+        if cluster.is_quiet() && !self.withdrawn() {
+            cluster.stay_as(previous(facts, self.name));
+        }
+        cluster
+    }
+
+    fn endpoint(&self, facts: &Facts<'_>, now: Timestamp) -> endpoint::Found {
+        let drain = drain(facts.server, &self.memory, now);
+        let deleting = facts.is_deleted();
+        if self.withdrawn() {
+            return endpoint::withdrawn(&self.memory, drain, deleting);
+        }
+        let unheard =
+            self.silence != Silence::Heard && !matches!(self.silence, Silence::Settling { .. });
+        if unheard && self.memory.draining_since.is_none() {
+            return endpoint::silent(self.name, self.silence, &self.memory);
+        }
+        let mut found = if unheard {
+            endpoint::silent(self.name, self.silence, &Memory::default())
+        } else {
+            endpoint::resolved(self.name, self.facts, self.silence)
+        };
+        // Where it admits no traffic any more, what it has goes on for a while.
+        if found.addresses.is_empty()
+            && let Drain::Since(since, until) = drain
+        {
+            found.addresses.clone_from(&self.memory.addresses);
+            found.port = self.memory.port;
+            found.draining_since = Some(since);
+            found.due = Some(until);
+        }
+        found
     }
 }
 
-fn no(reason: &str, message: impl Into<String>) -> StepFacts {
-    StepFacts {
-        state: State::False,
-        reason: reason.to_owned(),
-        message: message.into(),
+impl Cluster {
+    /// Is the cluster waited for?
+    pub(crate) fn is_left(&self) -> bool {
+        self.part == Part::Left
+    }
+
+    /// It can't be heard, and that changes nothing yet.
+    pub(crate) fn is_quiet(&self) -> bool {
+        matches!(self.silence, Silence::Quiet { .. })
+    }
+
+    /// Says what the status said, for the same specification.
+    fn stay_as(&mut self, previous: Option<&ClusterStatus>) {
+        if let Some(previous) = previous {
+            self.state = previous.state;
+            self.reason.clone_from(&previous.reason);
+            self.message.clone_from(&previous.message);
+            self.replicas = previous.replicas;
+        }
     }
 }
 
-fn unknown(reason: &str, message: impl Into<String>) -> StepFacts {
-    StepFacts {
-        state: State::Unknown,
-        reason: reason.to_owned(),
-        message: message.into(),
-    }
+fn previous<'a>(facts: &'a Facts<'_>, name: &ClusterName) -> Option<&'a ClusterStatus> {
+    let status = facts.server.status.as_ref()?;
+    let current = Some(status.observed_generation) == facts.server.metadata.generation;
+    let mut clusters = status.clusters.iter().filter(|_| current);
+    clusters.find(|cluster| cluster.cluster_id == name.as_str())
 }

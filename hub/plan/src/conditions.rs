@@ -10,25 +10,29 @@ mod ready;
 mod traffic_route_provision;
 mod validation;
 
-use crds::condition::{State, Verdict};
+use crds::{
+    condition::{State, Verdict},
+    reason,
+};
 
 use crate::{
     clusters::Cluster,
     endpoints::Discovery,
     facts::{Facts, Step, StepFacts},
+    placements::is_leaving,
 };
 
 /// Judges everything, on every pass: one failure never hides another's verdict.
 ///
-/// A server under deletion has no steps of creation any more.
+/// A server on its way out has no steps of creation any more.
 pub fn judge(facts: &Facts<'_>, clusters: &[Cluster], discovery: &Discovery) -> Vec<Verdict> {
     let targets: Vec<_> = clusters
         .iter()
         .filter(|cluster| cluster.weight.is_some())
         .collect();
     let available = available::available(facts, &targets);
-    if facts.server.metadata.deletion_timestamp.is_some() {
-        return vec![ready::deleting(clusters), available];
+    if is_leaving(facts.server) {
+        return vec![ready::leaving(facts, clusters), available];
     }
     let steps = vec![
         validation::validation(facts),
@@ -39,9 +43,39 @@ pub fn judge(facts: &Facts<'_>, clusters: &[Cluster], discovery: &Discovery) -> 
         model_config_provision::model_config_provision(&targets),
         health_check::health_check(&targets),
     ];
+    let steps: Vec<_> = steps
+        .into_iter()
+        .map(|verdict| unless_quiet(facts, &targets, verdict))
+        .collect();
     let mut verdicts = vec![ready::ready(&targets, &steps), available];
     verdicts.extend(steps);
     verdicts
+}
+
+/// Where nothing but a cluster that can't be heard for the moment keeps a verdict open, the last one on the same
+/// specification stands.
+fn unless_quiet(facts: &Facts<'_>, targets: &[&Cluster], verdict: Verdict) -> Verdict {
+    let unheard = |cluster: &&&Cluster| cluster.endpoint.reason == reason::CLUSTER_NOT_CONNECTED;
+    let quiet = targets
+        .iter()
+        .filter(unheard)
+        .all(|cluster| cluster.is_quiet());
+    if verdict.state != State::Unknown || verdict.reason != reason::CLUSTER_NOT_CONNECTED || !quiet
+    {
+        return verdict;
+    }
+    let status = facts.server.status.as_ref();
+    let mut conditions = status.iter().flat_map(|status| &status.conditions);
+    let before = conditions.find(|condition| {
+        condition.type_ == verdict.kind
+            && condition.observed_generation == facts.server.metadata.generation
+    });
+    match before.map(|before| (before, State::parse(&before.status))) {
+        Some((before, Some(state))) => {
+            Verdict::new(verdict.kind, state, &before.reason, before.message.clone())
+        }
+        Some((_, None)) | None => verdict,
+    }
 }
 
 /// One condition over all clusters: False if any is, else Unknown if any is, else True.
@@ -61,7 +95,7 @@ fn over_clusters(kind: &'static str, found: &[(&Cluster, &StepFacts)], done: &st
             );
         }
     }
-    Verdict::yes(kind, crds::reason::PROVISIONED, done)
+    Verdict::yes(kind, reason::PROVISIONED, done)
 }
 
 /// The same for a step that members take.

@@ -2,7 +2,10 @@
 //!
 //! One slice per Service, cluster, family and shard, so that a change in one cluster touches no other's.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
 use crds::{ClusterName, labels, names};
 use k8s_openapi::{
@@ -16,7 +19,9 @@ use k8s_openapi::{
 use crate::{
     clusters::Cluster,
     facts::Facts,
+    memory::label,
     owner,
+    shards::shards,
     weights::{Class, Share, classes},
 };
 
@@ -24,8 +29,6 @@ use crate::{
 pub const PORT: i32 = 80;
 /// Its name, in Services and slices.
 pub const PORT_NAME: &str = "http";
-/// An EndpointSlice may hold more; the endpoints controller of Kubernetes stops at this as well.
-const ADDRESSES_PER_SLICE: usize = 100;
 /// A Service's name is a DNS label.
 const SERVICE_NAME_MAX: usize = 63;
 
@@ -42,12 +45,11 @@ pub struct Discovery {
     pub merged: bool,
 }
 
-/// Plans what the hub publishes. A server under deletion keeps its Services, with nothing ready, until it goes.
+/// Plans what the hub publishes. What drains stays in each Service that it is in.
 pub fn discovery(facts: &Facts<'_>, clusters: &[Cluster]) -> Discovery {
-    let deleting = facts.server.metadata.deletion_timestamp.is_some();
     let published: Vec<_> = clusters
         .iter()
-        .filter(|cluster| cluster.weight.is_some() && !cluster.addresses.is_empty())
+        .filter(|cluster| is_published(facts, cluster))
         .collect();
     let shares: Vec<_> = published
         .iter()
@@ -61,9 +63,7 @@ pub fn discovery(facts: &Facts<'_>, clusters: &[Cluster]) -> Discovery {
     };
     let mut add = |service: String, of: &[&&Cluster]| {
         for cluster in of {
-            discovery
-                .slices
-                .extend(slices(facts, &service, cluster, deleting));
+            discovery.slices.extend(slices(facts, &service, cluster));
         }
         discovery.services.push(self::service(facts, service));
     };
@@ -72,11 +72,15 @@ pub fn discovery(facts: &Facts<'_>, clusters: &[Cluster]) -> Discovery {
         suffix, clusters, ..
     } in classes.iter().filter(|class| !class.suffix.is_empty())
     {
+        let service = class_service(facts, suffix);
         let of: Vec<_> = published
             .iter()
-            .filter(|cluster| clusters.contains(&cluster.name))
+            .filter(|cluster| {
+                clusters.contains(&cluster.name)
+                    || (cluster.draining_since.is_some() && is_in(facts, &service, &cluster.name))
+            })
             .collect();
-        add(class_service(facts, suffix), &of);
+        add(service, &of);
     }
     discovery.backends = classes
         .iter()
@@ -92,8 +96,25 @@ pub fn discovery(facts: &Facts<'_>, clusters: &[Cluster]) -> Discovery {
     discovery
 }
 
+/// An endpoint is published once it leads somewhere, and from then on as long as it is there.
+fn is_published(facts: &Facts<'_>, cluster: &Cluster) -> bool {
+    let base = names::discovery_service(facts.name());
+    !cluster.addresses.is_empty() && (cluster.routable || is_in(facts, &base, &cluster.name))
+}
+
+/// Has the cluster a slice under that Service?
+fn is_in(facts: &Facts<'_>, service: &str, cluster: &ClusterName) -> bool {
+    facts.observed.slices.iter().any(|slice| {
+        label(slice, labels::SERVICE_NAME) == Some(service)
+            && label(slice, labels::CLUSTER) == Some(cluster.as_str())
+    })
+}
+
 fn share(cluster: &Cluster) -> Option<Share> {
     let weight = cluster.weight.filter(|weight| *weight > 0)?;
+    if cluster.draining_since.is_some() {
+        return None;
+    }
     // Whoever reads the slices reads one family of them.
     let ipv4 = cluster
         .addresses
@@ -105,7 +126,8 @@ fn share(cluster: &Cluster) -> Option<Share> {
         cluster: cluster.name.clone(),
         weight,
         addresses: u32::try_from(addresses).unwrap_or(u32::MAX),
-        ready: cluster.routable,
+        tier: cluster.tier,
+        ready: cluster.ready,
     })
 }
 
@@ -178,12 +200,7 @@ fn slice_name(
 }
 
 /// The slices of one cluster under one Service.
-fn slices(
-    facts: &Facts<'_>,
-    service: &str,
-    cluster: &Cluster,
-    deleting: bool,
-) -> Vec<EndpointSlice> {
+fn slices(facts: &Facts<'_>, service: &str, cluster: &Cluster) -> Vec<EndpointSlice> {
     let mut families: BTreeMap<&str, Vec<IpAddr>> = BTreeMap::new();
     for address in &cluster.addresses {
         families
@@ -191,48 +208,89 @@ fn slices(
             .or_default()
             .push(*address);
     }
-    let ready = cluster.routable && cluster.weight.is_some_and(|weight| weight > 0) && !deleting;
     let mut slices = Vec::new();
     for (family, addresses) in families {
-        for (shard, addresses) in addresses.chunks(ADDRESSES_PER_SLICE).enumerate() {
-            let name = slice_name(facts, service, &cluster.name, family, shard);
-            let mut metadata = metadata(facts, name);
-            metadata.labels.get_or_insert_default().extend(
-                [
-                    (labels::SERVICE_NAME, service),
-                    (labels::SLICE_MANAGED_BY, labels::SLICE_MANAGER),
-                    (labels::SOURCE_CLUSTER, cluster.name.as_str()),
-                    (labels::CLUSTER, cluster.name.as_str()),
-                ]
-                .map(|(name, value)| (name.to_owned(), value.to_owned())),
-            );
-            slices.push(EndpointSlice {
-                metadata,
-                address_type: if family == "ipv4" { "IPv4" } else { "IPv6" }.to_owned(),
-                endpoints: addresses
-                    .iter()
-                    .map(|address| endpoint(*address, ready, cluster.routable))
-                    .collect(),
-                ports: Some(vec![EndpointPort {
-                    name: Some(PORT_NAME.to_owned()),
-                    port: Some(cluster.port.into()),
-                    protocol: Some("TCP".to_owned()),
-                    app_protocol: None,
-                }]),
-            });
+        let name = |shard| slice_name(facts, service, &cluster.name, family, shard);
+        for (shard, addresses) in shards(addresses, &places(facts, &name)) {
+            slices.push(slice(facts, service, cluster, name(shard), &addresses));
         }
     }
     slices
 }
 
-/// `serving` tells a cluster that works from one that only takes no traffic, such as one of weight 0.
-fn endpoint(address: IpAddr, ready: bool, serving: bool) -> Endpoint {
+/// Which shard each address is in now.
+fn places(facts: &Facts<'_>, name: &impl Fn(usize) -> String) -> BTreeMap<IpAddr, usize> {
+    let prefix = name(0);
+    let prefix = prefix.trim_end_matches('0');
+    let mut places = BTreeMap::new();
+    for slice in &facts.observed.slices {
+        let shard = slice
+            .metadata
+            .name
+            .as_deref()
+            .and_then(|name| name.strip_prefix(prefix)?.parse::<usize>().ok());
+        let Some(shard) = shard else { continue };
+        for address in slice.endpoints.iter().flat_map(|of| &of.addresses) {
+            if let Ok(address) = address.parse() {
+                places.insert(address, shard);
+            }
+        }
+    }
+    places
+}
+
+fn slice(
+    facts: &Facts<'_>,
+    service: &str,
+    cluster: &Cluster,
+    name: String,
+    addresses: &BTreeSet<IpAddr>,
+) -> EndpointSlice {
+    let mut metadata = metadata(facts, name);
+    metadata.labels.get_or_insert_default().extend(
+        [
+            (labels::SERVICE_NAME, service),
+            (labels::SLICE_MANAGED_BY, labels::SLICE_MANAGER),
+            (labels::SOURCE_CLUSTER, cluster.name.as_str()),
+            (labels::CLUSTER, cluster.name.as_str()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned())),
+    );
+    let moments: BTreeMap<_, _> = [
+        (labels::DRAINING_SINCE, cluster.draining_since),
+        (labels::SILENT_SINCE, cluster.silent_since),
+    ]
+    .into_iter()
+    .filter_map(|(name, moment)| Some((name.to_owned(), moment?.to_string())))
+    .collect();
+    metadata.annotations = Some(moments).filter(|moments| !moments.is_empty());
+    let ipv4 = addresses.iter().any(IpAddr::is_ipv4);
+    EndpointSlice {
+        metadata,
+        address_type: if ipv4 { "IPv4" } else { "IPv6" }.to_owned(),
+        endpoints: addresses
+            .iter()
+            .map(|address| endpoint(*address, cluster))
+            .collect(),
+        ports: Some(vec![EndpointPort {
+            name: Some(PORT_NAME.to_owned()),
+            port: Some(cluster.port.into()),
+            protocol: Some("TCP".to_owned()),
+            app_protocol: None,
+        }]),
+    }
+}
+
+/// `serving` tells a cluster that works from one that only takes no traffic, such as one of weight 0. What drains is `serving`
+/// and `terminating`, and never ready (EndpointSlice API, KEP-1672).
+fn endpoint(address: IpAddr, cluster: &Cluster) -> Endpoint {
+    let terminating = cluster.draining_since.is_some();
     Endpoint {
         addresses: vec![address.to_string()],
         conditions: Some(EndpointConditions {
-            ready: Some(ready),
-            serving: Some(serving),
-            terminating: Some(false),
+            ready: Some(cluster.ready),
+            serving: Some(cluster.routable || terminating),
+            terminating: Some(terminating),
         }),
         ..Endpoint::default()
     }

@@ -5,12 +5,13 @@ use std::{collections::BTreeMap, sync::Arc};
 use crds::{
     ClusterName,
     condition::State,
-    v1alpha1::{GatewayReference, InferenceServer, Replicas, RuntimeProfile},
+    v1alpha1::{ClusterTarget, GatewayReference, InferenceServer, Replicas, RuntimeProfile},
 };
 use gateway_api::httproutes::HttpRoute;
 use k8s_openapi::{
     api::{core::v1::Service, discovery::v1::EndpointSlice},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    jiff::Timestamp,
 };
 
 /// The snapshot that one server is planned from.
@@ -30,6 +31,17 @@ pub struct Facts<'a> {
     pub observed: Observed,
     /// Objects that could not be applied in the last pass: kind and name, reason, sentence.
     pub failures: Vec<Failure>,
+    /// Who of the whole fleet can't be heard.
+    pub fleet: Fleet,
+}
+
+/// The whole fleet, as far as one server's plan needs it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fleet {
+    /// Clusters that have joined.
+    pub joined: usize,
+    /// Since when each of those that can't be heard is silent, sorted.
+    pub silent_since: Vec<Timestamp>,
 }
 
 /// An object that the API server did not take.
@@ -63,6 +75,10 @@ pub struct ClusterFacts {
     pub membership: Membership,
     /// Has its session brought every report since it began?
     pub reporting: bool,
+    /// Since when there are no reports: the end of its last session, or the hub's start.
+    pub silent_since: Option<Timestamp>,
+    /// Since when its session lives.
+    pub heard_since: Option<Timestamp>,
     /// Did the member confirm that nothing of this server is left there?
     pub gone: bool,
     /// Why the agent can't apply the value that is wanted now.
@@ -83,6 +99,8 @@ pub enum Membership {
     Invited,
     /// An agent has enrolled.
     Joined,
+    /// Its MemberCluster is being deleted.
+    Leaving,
 }
 
 /// Why an agent can't apply a value.
@@ -198,14 +216,40 @@ impl Reference {
     }
 }
 
+impl StepFacts {
+    pub(crate) fn yes(reason: &str, message: impl Into<String>) -> Self {
+        Self::of(State::True, reason, message)
+    }
+
+    pub(crate) fn no(reason: &str, message: impl Into<String>) -> Self {
+        Self::of(State::False, reason, message)
+    }
+
+    pub(crate) fn unknown(reason: &str, message: impl Into<String>) -> Self {
+        Self::of(State::Unknown, reason, message)
+    }
+
+    pub(crate) fn of(state: State, reason: &str, message: impl Into<String>) -> Self {
+        Self {
+            state,
+            reason: reason.to_owned(),
+            message: message.into(),
+        }
+    }
+}
+
 impl Facts<'_> {
-    /// The weight of a target; `None`: the cluster is no target.
-    pub(crate) fn weight(&self, cluster: &ClusterName) -> Option<u32> {
+    /// The target of that cluster; `None`: it is none.
+    pub(crate) fn target(&self, cluster: &ClusterName) -> Option<&ClusterTarget> {
         let targets = &self.server.spec.cluster_targets;
         targets
             .iter()
             .find(|target| target.cluster_id == cluster.as_str())
-            .map(|target| target.weight)
+    }
+
+    /// Is the server being deleted?
+    pub(crate) fn is_deleted(&self) -> bool {
+        self.server.metadata.deletion_timestamp.is_some()
     }
 
     pub(crate) fn name(&self) -> &str {

@@ -4,24 +4,32 @@
 //!
 //! * [`facts`]: all that a plan is made from;
 //! * [`placements`]: what each member cluster is to hold;
-//! * [`memory`]: what clusters that can't be heard last had;
-//! * [`clusters`]: how each target is, judged once for everything that follows;
-//! * [`endpoints`] and [`weights`]: the discovery Services and their EndpointSlices;
+//! * [`memory`]: what each cluster's endpoint was last;
+//! * [`silence`] and [`drain`]: what becomes of it when the cluster can't be heard, or goes;
+//! * [`clusters`]: how each target is, judged once for everything that follows, with `tiers` of those that take traffic;
+//! * [`endpoints`], `shards` and [`weights`]: the discovery Services and their EndpointSlices;
 //! * [`routes`]: the discovery HTTPRoutes;
 //! * [`conditions`]: one file and one function per condition;
 //! * [`status`]: the status that carries them.
 
 pub mod clusters;
 pub mod conditions;
+pub mod drain;
 pub mod endpoints;
 pub mod facts;
 pub mod memory;
 pub mod placements;
 pub mod routes;
+mod shards;
+pub mod silence;
 pub mod status;
+mod tiers;
 pub mod weights;
 
-use crds::v1alpha1::{InferenceServer, InferenceServerStatus};
+use crds::{
+    ClusterName,
+    v1alpha1::{InferenceServer, InferenceServerStatus},
+};
 use gateway_api::httproutes::HttpRoute;
 use k8s_openapi::{
     api::{core::v1::Service, discovery::v1::EndpointSlice},
@@ -29,7 +37,10 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 
-use crate::facts::{Facts, Observed, Reference};
+use crate::{
+    clusters::{Cluster, Part},
+    facts::{Facts, Observed, Reference},
+};
 
 /// All that the hub does for one server. No choices are left in it.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,25 +55,34 @@ pub struct Plan {
     pub surplus: Vec<Reference>,
     /// May the server's finalizer go?
     pub release: bool,
+    /// The clusters that have to be told later of what they are to let go; recorded before the finalizer goes.
+    pub unconfirmed: Vec<ClusterName>,
     /// What the server's status is to be.
     pub status: InferenceServerStatus,
+    /// When time alone changes the plan.
+    pub due: Option<Timestamp>,
 }
 
 /// Plans the discovery objects and the status of one server.
 pub fn plan(facts: &Facts<'_>, now: Timestamp) -> Plan {
-    let clusters = clusters::judge(facts);
-    let deleting = facts.server.metadata.deletion_timestamp.is_some();
-    let discovery = endpoints::discovery(facts, &clusters);
-    let routes = if deleting {
+    let clusters = clusters::judge(facts, now);
+    let empty = !clusters.iter().any(Cluster::is_left);
+    let leaving = placements::is_leaving(facts.server);
+    let discovery = if leaving && empty && !facts.is_deleted() {
+        endpoints::Discovery::default()
+    } else {
+        endpoints::discovery(facts, &clusters)
+    };
+    let routes = if leaving {
         Vec::new()
     } else {
         routes::discovery(facts, &discovery)
     };
-    let release = deleting && clusters.iter().all(|cluster| cluster.gone);
+    let release = facts.is_deleted() && empty;
     let verdicts = conditions::judge(facts, &clusters, &discovery);
     let status = status::status(facts, &clusters, &verdicts, now);
     let surplus = surplus(facts, &discovery, &routes);
-    let discovery = if deleting {
+    let discovery = if leaving {
         still_there(facts, discovery)
     } else {
         discovery
@@ -73,7 +93,13 @@ pub fn plan(facts: &Facts<'_>, now: Timestamp) -> Plan {
         routes,
         surplus,
         release,
+        unconfirmed: clusters
+            .iter()
+            .filter(|cluster| release && cluster.part == Part::LetGo)
+            .map(|cluster| cluster.name.clone())
+            .collect(),
         status,
+        due: clusters.iter().filter_map(|cluster| cluster.due).min(),
     }
 }
 

@@ -1,36 +1,37 @@
-//! The hub's memory: what a cluster that can't be heard last had, read back from the EndpointSlices.
+//! The hub's memory of endpoints: what a cluster last had, read back from the EndpointSlices. A restart forgets nothing of it.
 
 use std::net::IpAddr;
 
 use crds::{ClusterName, labels, names};
-
-use crate::facts::Facts;
+use k8s_openapi::{api::discovery::v1::EndpointSlice, jiff::Timestamp};
 
 /// What the slices say of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// The published addresses.
+    /// The published addresses, sorted.
     pub addresses: Vec<IpAddr>,
     /// Their port.
     pub port: u16,
-    /// Do they take traffic?
-    pub ready: bool,
+    /// Did a request that arrived there reach a model server, as the cluster last said?
+    pub serving: bool,
+    /// Since when they drain.
+    pub draining_since: Option<Timestamp>,
+    /// Since when the cluster could not be heard, if it was made unready for it.
+    pub silent_since: Option<Timestamp>,
 }
 
-/// What the slices of `<name>-endpoints` say of a cluster.
-pub fn remembered(facts: &Facts<'_>, cluster: &ClusterName) -> Memory {
-    let service = names::discovery_service(facts.name());
+/// What the slices of `<server>-endpoints` say of a cluster.
+pub fn remembered<'a>(
+    slices: impl IntoIterator<Item = &'a EndpointSlice>,
+    server: &str,
+    cluster: &ClusterName,
+) -> Memory {
+    let service = names::discovery_service(server);
     let mut memory = Memory::default();
-    for slice in &facts.observed.slices {
-        let label = |name: &str| {
-            slice
-                .metadata
-                .labels
-                .as_ref()
-                .and_then(|labels| labels.get(name))
-        };
-        let of_cluster = label(labels::CLUSTER).map(String::as_str) == Some(cluster.as_str());
-        if !of_cluster || label(labels::SERVICE_NAME) != Some(&service) {
+    for slice in slices {
+        if label(slice, labels::CLUSTER) != Some(cluster.as_str())
+            || label(slice, labels::SERVICE_NAME) != Some(&service)
+        {
             continue;
         }
         let port = slice.ports.iter().flatten().find_map(|port| port.port);
@@ -45,9 +46,27 @@ pub fn remembered(facts: &Facts<'_>, cluster: &ClusterName) -> Memory {
                     .filter_map(|address| address.parse::<IpAddr>().ok()),
             );
             let conditions = endpoint.conditions.as_ref();
-            memory.ready |= conditions.and_then(|conditions| conditions.serving) == Some(true);
+            memory.serving |= conditions.and_then(|conditions| conditions.serving) == Some(true);
         }
+        memory.draining_since = memory
+            .draining_since
+            .or_else(|| moment(slice, labels::DRAINING_SINCE));
+        memory.silent_since = memory
+            .silent_since
+            .or_else(|| moment(slice, labels::SILENT_SINCE));
     }
+    memory.serving |= memory.silent_since.is_some();
     memory.addresses.sort_unstable();
     memory
+}
+
+/// A label of a slice.
+pub(crate) fn label<'a>(slice: &'a EndpointSlice, name: &str) -> Option<&'a str> {
+    let labels = slice.metadata.labels.as_ref()?;
+    labels.get(name).map(String::as_str)
+}
+
+fn moment(slice: &EndpointSlice, name: &str) -> Option<Timestamp> {
+    let annotations = slice.metadata.annotations.as_ref()?;
+    annotations.get(name)?.parse().ok()
 }

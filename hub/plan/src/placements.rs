@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crds::{
     ClusterName,
     v1alpha1::{
-        GatewayReference, InferenceServer, PlacementRuntime, RuntimeProfile, ServerPlacementSpec,
+        DeletionPolicy, GatewayReference, InferenceServer, PlacementRuntime, RuntimeProfile,
+        ServerPlacementSpec,
     },
 };
 
@@ -18,6 +19,8 @@ pub enum Intent {
     Keep,
     /// Nothing.
     Remove,
+    /// Nothing, and what it runs is left running.
+    Orphan,
 }
 
 /// What every cluster is to hold.
@@ -29,6 +32,30 @@ pub struct Placements {
     pub intents: BTreeMap<ClusterName, Intent>,
 }
 
+impl Placements {
+    /// Clusters whose MemberCluster is being deleted hold nothing more, by their own policy.
+    pub fn leave(&mut self, leaving: &BTreeMap<ClusterName, DeletionPolicy>) {
+        for (cluster, policy) in leaving {
+            if let Some(intent @ (Intent::Run(_) | Intent::Keep)) = self.intents.get_mut(cluster) {
+                *intent = match policy {
+                    DeletionPolicy::Delete => Intent::Remove,
+                    DeletionPolicy::Orphan => Intent::Orphan,
+                };
+            }
+        }
+    }
+
+    /// What is to go stays where its endpoints have not drained.
+    pub fn hold(&mut self, draining: &BTreeSet<ClusterName>) {
+        for cluster in draining {
+            if let Some(intent @ (Intent::Remove | Intent::Orphan)) = self.intents.get_mut(cluster)
+            {
+                *intent = Intent::Keep;
+            }
+        }
+    }
+}
+
 /// Plans what each cluster is to hold. `gateways` has an entry for each MemberCluster that exists, with the Gateway that
 /// it names; `holders` are the clusters that hold a placement of this server.
 pub fn placements(
@@ -37,12 +64,13 @@ pub fn placements(
     gateways: &BTreeMap<ClusterName, Option<GatewayReference>>,
     holders: &BTreeSet<ClusterName>,
 ) -> Placements {
-    let deleting = server.metadata.deletion_timestamp.is_some();
+    let leaving = is_leaving(server);
+    let leave = leave(server);
     let mut placements = Placements::default();
     let mut indices: BTreeMap<&Option<GatewayReference>, usize> = BTreeMap::new();
     for cluster in targets(server) {
-        let intent = match (deleting, profile, gateways.get(&cluster)) {
-            (true, _, _) => Intent::Remove,
+        let intent = match (leaving, profile, gateways.get(&cluster)) {
+            (true, _, _) => leave.clone(),
             // A MemberCluster that does not exist has no session to say anything in.
             (false, _, None) => continue,
             (false, None, Some(_)) => Intent::Keep,
@@ -59,13 +87,27 @@ pub fn placements(
         };
         placements.intents.insert(cluster, intent);
     }
+    let former = if leaving { leave } else { Intent::Remove };
     for holder in holders {
         placements
             .intents
             .entry(holder.clone())
-            .or_insert(Intent::Remove);
+            .or_insert_with(|| former.clone());
     }
     placements
+}
+
+/// Is every part of the server to go?
+pub(crate) fn is_leaving(server: &InferenceServer) -> bool {
+    server.metadata.deletion_timestamp.is_some() || server.spec.decommission
+}
+
+/// How the parts of a server go.
+fn leave(server: &InferenceServer) -> Intent {
+    match server.spec.deletion_policy {
+        DeletionPolicy::Orphan if server.metadata.deletion_timestamp.is_some() => Intent::Orphan,
+        DeletionPolicy::Orphan | DeletionPolicy::Delete => Intent::Remove,
+    }
 }
 
 /// The targets whose names can be cluster names. The API server lets no other in.

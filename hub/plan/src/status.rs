@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crds::{
     condition::{self, AVAILABLE, READY, State, VALIDATION, Verdict},
+    reason,
     v1alpha1::{
         ClusterCounts, ClusterEndpoint, ClusterState, ClusterStatus, InferenceServerStatus,
         Published, ReasonCount, ReplicaCounts, ServerState, Summary,
@@ -11,7 +12,7 @@ use crds::{
 };
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
-use crate::{clusters::Cluster, facts::Facts};
+use crate::{clusters::Cluster, facts::Facts, placements::is_leaving};
 
 /// A status names at most this many clusters, so that its size is bounded whatever the fleet's.
 const CLUSTERS_MAX: usize = 100;
@@ -31,10 +32,10 @@ pub fn status(
 ) -> InferenceServerStatus {
     let previous = facts.server.status.clone().unwrap_or_default();
     let generation = facts.server.metadata.generation.unwrap_or_default();
-    let deleting = facts.server.metadata.deletion_timestamp.is_some();
+    let leaving = is_leaving(facts.server);
     let mut worst_first: Vec<_> = clusters
         .iter()
-        .filter(|cluster| !cluster.gone || (cluster.weight.is_some() && !deleting))
+        .filter(|cluster| cluster.is_left() || (cluster.weight.is_some() && !leaving))
         .collect();
     // Former targets come before all: this list is the hub's memory of them, and it is cut at its end.
     worst_first.sort_by_key(|cluster| {
@@ -70,7 +71,12 @@ fn is(verdicts: &[Verdict], kind: &str, state: State) -> bool {
 }
 
 fn state(facts: &Facts<'_>, clusters: &[&Cluster], verdicts: &[Verdict]) -> ServerState {
-    if facts.server.metadata.deletion_timestamp.is_some() {
+    if verdicts
+        .iter()
+        .any(|verdict| verdict.reason == reason::DECOMMISSIONED)
+    {
+        ServerState::Decommissioned
+    } else if is_leaving(facts.server) {
         ServerState::Deleting
     } else if is(verdicts, READY, State::True) {
         ServerState::Serving
@@ -162,7 +168,6 @@ fn cluster_status(cluster: &Cluster, previous: &[ClusterStatus], now: Timestamp)
     let since = before
         .filter(|status| status.state == cluster.state)
         .map_or(Time(now), |status| status.since.clone());
-    let ready = cluster.routable && cluster.weight.is_some_and(|weight| weight > 0);
     let endpoint = (!cluster.addresses.is_empty()).then(|| ClusterEndpoint {
         addresses: cluster
             .addresses
@@ -172,7 +177,9 @@ fn cluster_status(cluster: &Cluster, previous: &[ClusterStatus], now: Timestamp)
             .collect(),
         address_count: u32::try_from(cluster.addresses.len()).unwrap_or(u32::MAX),
         port: cluster.port,
-        published: if ready {
+        published: if cluster.draining_since.is_some() {
+            Published::Draining
+        } else if cluster.ready {
             Published::Ready
         } else {
             Published::NotReady

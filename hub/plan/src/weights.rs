@@ -4,7 +4,7 @@
 //! address share a Service, one per class; a class then weighs the sum of its ready clusters' weights, and each cluster gets
 //! its share whatever its number of addresses.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, collections::BTreeMap};
 
 use crds::ClusterName;
 
@@ -20,6 +20,8 @@ pub struct Share {
     pub weight: u32,
     /// How many addresses share it, above 0.
     pub addresses: u32,
+    /// Its tier: only one takes traffic at a time.
+    pub tier: u32,
     /// Does it take traffic now?
     pub ready: bool,
 }
@@ -36,10 +38,16 @@ pub struct Class {
 }
 
 /// The classes of all clusters, lightest first, at most [`CLASSES_MAX`]; `true`: some had to be merged.
+///
+/// Where the clusters of each tier weigh the same per address, one class does for all tiers: only one of them takes traffic
+/// at a time, so that a failover changes no weight.
 pub fn classes(shares: &[Share]) -> (Vec<Class>, bool) {
-    let mut groups: Vec<Vec<&Share>> = Vec::new();
     let mut sorted: Vec<_> = shares.iter().collect();
     sorted.sort_by(|a, b| per_address(a, b).then_with(|| a.cluster.cmp(&b.cluster)));
+    if !sorted.is_empty() && is_even(shares) {
+        return (vec![class(&sorted, true)], false);
+    }
+    let mut groups: Vec<Vec<&Share>> = Vec::new();
     for share in sorted {
         match groups.last_mut() {
             Some(group)
@@ -56,11 +64,18 @@ pub fn classes(shares: &[Share]) -> (Vec<Class>, bool) {
     while groups.len() > CLASSES_MAX {
         merge_nearest(&mut groups);
     }
-    let single = groups.len() == 1;
     (
-        groups.iter().map(|group| class(group, single)).collect(),
+        groups.iter().map(|group| class(group, false)).collect(),
         merged,
     )
+}
+
+/// Do the clusters of each tier weigh the same per address?
+fn is_even(shares: &[Share]) -> bool {
+    let mut first: BTreeMap<u32, &Share> = BTreeMap::new();
+    shares
+        .iter()
+        .all(|share| per_address(first.entry(share.tier).or_insert(share), share).is_eq())
 }
 
 /// Compares `a.weight / a.addresses` with `b.weight / b.addresses`, without a division.
@@ -128,6 +143,7 @@ mod tests {
             cluster: cluster.parse().unwrap(),
             weight,
             addresses,
+            tier: 0,
             ready: true,
         }
     }
@@ -164,6 +180,20 @@ mod tests {
     fn a_share_follows_the_weight_whatever_the_number_of_addresses() {
         check(&[share("a", 1, 1), share("b", 1, 2)], "-w1-2=1:b -w1=1:a");
         check(&[share("a", 2, 2), share("b", 1, 1)], "=3:a+b");
+    }
+
+    #[test]
+    fn tiers_of_one_weight_each_share_one_class_whose_weight_no_failover_can_change() {
+        let standby = Share {
+            tier: 1,
+            ready: false,
+            ..share("b", 1, 1)
+        };
+        check(&[share("a", 3, 1), standby.clone()], "=3:b+a");
+        check(
+            &[share("a", 3, 1), share("c", 2, 1), standby],
+            "-w1=0:b -w2=2:c -w3=3:a",
+        );
     }
 
     #[test]

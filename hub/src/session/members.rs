@@ -8,9 +8,10 @@ use std::{
 use bytes::Bytes;
 use crds::{ClusterName, v1alpha1::Replicas};
 use hub_plan::facts::{ClusterFacts, Membership, PlacementFacts};
+use k8s_openapi::jiff::Timestamp;
 use proto::{
     Hash, PlacementKey, SessionId,
-    session::{HubMachine, Limits},
+    session::{HubMachine, Limits, Removal},
     v1,
 };
 use tokio::sync::Notify;
@@ -26,7 +27,7 @@ pub struct Members {
 
 impl Members {
     /// The member of that UID; made when there is none.
-    pub fn admit(&self, uid: &str, name: &ClusterName) -> Arc<Member> {
+    pub fn admit(&self, uid: &str, name: &ClusterName, now: Timestamp) -> Arc<Member> {
         let known = self
             .by_uid
             .read()
@@ -36,7 +37,7 @@ impl Members {
         known.unwrap_or_else(|| {
             let mut members = self.by_uid.write().unwrap_or_else(PoisonError::into_inner);
             let member = members.entry(uid.to_owned());
-            Arc::clone(member.or_insert_with(|| Arc::new(Member::new(uid, name.clone()))))
+            Arc::clone(member.or_insert_with(|| Arc::new(Member::new(uid, name.clone(), now))))
         })
     }
 
@@ -96,12 +97,12 @@ pub struct Member {
 }
 
 impl Member {
-    fn new(uid: &str, name: ClusterName) -> Self {
+    fn new(uid: &str, name: ClusterName, now: Timestamp) -> Self {
         Self {
             uid: uid.to_owned(),
             name,
             news: Notify::new(),
-            state: Mutex::new(MemberState::default()),
+            state: Mutex::new(MemberState::new(now)),
         }
     }
 
@@ -120,6 +121,9 @@ pub struct MemberState {
     pub session: Option<SessionId>,
     /// The live session has brought every report.
     pub reports_complete: bool,
+    /// Since when there are no reports, while there are none.
+    pub silent_since: Timestamp,
+    heard_since: Option<Timestamp>,
     /// Its MemberCluster is gone.
     pub dismissed: bool,
     /// As of the last session.
@@ -137,39 +141,55 @@ struct Said {
     refusal: Option<v1::Refused>,
 }
 
-impl Default for MemberState {
-    fn default() -> Self {
+impl MemberState {
+    /// Nothing was heard of the cluster: its silence begins now.
+    pub fn new(now: Timestamp) -> Self {
         Self {
             machine: HubMachine::new(Limits::default()),
             session: None,
             reports_complete: false,
+            silent_since: now,
+            heard_since: None,
             dismissed: false,
             agent_version: String::new(),
             kubernetes_version: String::new(),
             placements: BTreeMap::new(),
         }
     }
-}
 
-impl MemberState {
     /// A session began: what earlier ones said no longer counts as heard.
-    pub fn opened(&mut self, session: SessionId, hello: &v1::Hello) {
+    pub fn opened(&mut self, session: SessionId, hello: &v1::Hello, now: Timestamp) {
         self.session = Some(session);
-        self.reports_complete = false;
+        self.fall_silent(now);
         self.placements.clear();
         self.agent_version = bounds::version(&hello.agent_version);
         self.kubernetes_version = bounds::version(&hello.kubernetes_version);
     }
 
+    /// The live session has brought every report.
+    pub fn complete(&mut self, now: Timestamp) {
+        self.reports_complete = true;
+        self.heard_since = Some(now);
+    }
+
     /// A session ended. Only the live one's end counts; returns whether it was that.
-    pub fn closed(&mut self, session: SessionId) -> bool {
+    pub fn closed(&mut self, session: SessionId, now: Timestamp) -> bool {
         self.machine.close(session);
         let live = self.session == Some(session);
         if live {
             self.session = None;
-            self.reports_complete = false;
+            self.fall_silent(now);
         }
         live
+    }
+
+    /// A session that brought no report was as good as none.
+    fn fall_silent(&mut self, now: Timestamp) {
+        if self.reports_complete {
+            self.silent_since = now;
+        }
+        self.reports_complete = false;
+        self.heard_since = None;
     }
 
     /// The cluster is to hold this. Returns whether there is something new to tell it.
@@ -184,9 +204,9 @@ impl MemberState {
     }
 
     /// The cluster is to hold nothing. Returns whether there is something new to tell it.
-    pub fn remove(&mut self, key: &PlacementKey, uid: &str) -> bool {
-        let known = self.machine.is_going(key, uid) || self.machine.is_removed(key, uid);
-        self.machine.remove(key, uid);
+    pub fn remove(&mut self, key: &PlacementKey, uid: &str, removal: Removal) -> bool {
+        let known = self.machine.is_going(key, uid, removal) || self.machine.is_removed(key, uid);
+        self.machine.remove(key, uid, removal);
         !known
     }
 
@@ -252,7 +272,7 @@ impl MemberState {
             .or(reported)
             .map(ToOwned::to_owned);
         match uid {
-            Some(uid) => self.machine.remove(key, &uid),
+            Some(uid) => self.machine.remove(key, &uid, Removal::Delete),
             None => self.machine.forget(key),
         }
     }
@@ -273,9 +293,12 @@ impl MemberState {
         // What is there is heard once both its reports came; what is not there, once all came.
         let heard = self.session.is_some() && placement.is_some() && endpoint.is_some();
         let absent = self.reports_complete && placement.is_none() && !self.machine.is_told(key);
+        let reporting = self.reports_complete || heard;
         ClusterFacts {
             membership,
-            reporting: self.reports_complete || heard,
+            reporting,
+            silent_since: (!reporting).then_some(self.silent_since),
+            heard_since: self.heard_since,
             gone: absent || self.machine.is_removed(key, uid),
             refusal: refusal.map(bounds::refusal),
             placement: placement.map(|report| self.placement_facts(key, report)),

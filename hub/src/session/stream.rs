@@ -35,7 +35,12 @@ pub(super) struct Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         self.fleet.open_sessions.dec();
-        if self.member.lock().closed(self.session) {
+        if self
+            .member
+            .lock()
+            .closed(self.session, self.fleet.clock.now())
+        {
+            self.fleet.placer.fleet_changed();
             self.fleet.wakeups.wake_targeting(self.member.name.as_str());
             self.fleet
                 .wakeups
@@ -101,7 +106,7 @@ impl Stream {
                 .member
                 .lock()
                 .machine
-                .transmit(self.session, self.fleet.elapsed());
+                .transmit(self.session, self.fleet.clock.elapsed());
             match message {
                 Some(message) => permit.send(Ok(message)),
                 None => return true,
@@ -111,7 +116,7 @@ impl Stream {
 
     /// How long the session may rest; `None`: it is over.
     fn patience(&self) -> Option<Duration> {
-        let now = self.fleet.elapsed();
+        let now = self.fleet.clock.elapsed();
         let state = self.member.lock();
         if state.dismissed || now >= self.expires || state.machine.expired(self.session, now) {
             return None;
@@ -128,7 +133,10 @@ impl Stream {
             ..
         } = self;
         let mut state = member.lock();
-        for event in state.machine.receive(*session, message, fleet.elapsed())? {
+        for event in state
+            .machine
+            .receive(*session, message, fleet.clock.elapsed())?
+        {
             match event {
                 HubEvent::Received { .. } => {}
                 HubEvent::Applied { key, generation } => {
@@ -142,6 +150,8 @@ impl Stream {
                 HubEvent::Removed { key, uid } => {
                     state.removed(&key, &uid);
                     fleet.wake(&key);
+                    // A record of it may go, and a cluster that leaves may be empty now.
+                    fleet.wakeups.members.wake(member.name.as_str().to_owned());
                 }
                 HubEvent::Placement { key, report } => {
                     state.placement_reported(key.clone(), report);
@@ -152,7 +162,8 @@ impl Stream {
                     fleet.wake(&key);
                 }
                 HubEvent::ReportsComplete => {
-                    state.reports_complete = true;
+                    state.complete(fleet.clock.now());
+                    fleet.placer.fleet_changed();
                     fleet.wakeups.wake_targeting(member.name.as_str());
                 }
                 HubEvent::Renew {

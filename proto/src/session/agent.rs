@@ -18,6 +18,7 @@ use self::reports::Reports;
 use self::session::Session;
 pub use self::slot::HASH_MISMATCH;
 use self::slot::{Slot, Value};
+use super::Removal;
 use super::violation::Violation;
 use crate::identifiers::{Hash, Malformed, PlacementKey};
 use crate::v1;
@@ -284,7 +285,12 @@ impl AgentMachine {
     }
 
     fn tombstone(&mut self, tombstone: v1::Tombstone) -> Result<Vec<AgentEvent>, Violation> {
-        let v1::Tombstone { key, uid } = tombstone;
+        let v1::Tombstone { key, uid, orphan } = tombstone;
+        let removal = if orphan {
+            Removal::Orphan
+        } else {
+            Removal::Delete
+        };
         let key = PlacementKey::from_wire(key.as_ref())?;
         if uid.is_empty() {
             return Err(Malformed::NoUid(key).into());
@@ -293,7 +299,7 @@ impl AgentMachine {
             .slots
             .entry(key.clone())
             .or_default()
-            .tombstone(&key, &uid);
+            .tombstone(&key, &uid, removal);
         self.count();
         self.owe(&key);
         Ok(event.into_iter().collect())

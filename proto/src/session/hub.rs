@@ -14,6 +14,7 @@ use bytes::Bytes;
 
 pub use self::event::{HubEvent, Rejection};
 use self::slot::{Slot, Wanted};
+use super::Removal;
 use super::liveness::{Limits, Liveness};
 use super::turns::Turns;
 use super::violation::Violation;
@@ -85,8 +86,9 @@ impl HubMachine {
 
     /// The cluster is to hold nothing of this key and UID: a tombstone, until Removed was heard or the UID is wanted again.
     /// Asking again is harmless, also after Removed.
-    pub fn remove(&mut self, key: &PlacementKey, uid: &str) {
-        self.slots.entry(key.clone()).or_default().remove(uid);
+    pub fn remove(&mut self, key: &PlacementKey, uid: &str, removal: Removal) {
+        let slot = self.slots.entry(key.clone()).or_default();
+        slot.remove(uid, removal);
         self.turn(key.clone());
     }
 
@@ -269,9 +271,15 @@ impl HubMachine {
         self.slots.get(key).is_some_and(Slot::is_told)
     }
 
-    /// Whether the removal of this key and UID waits to be confirmed.
-    pub fn is_going(&self, key: &PlacementKey, uid: &str) -> bool {
-        self.slots.get(key).is_some_and(|slot| slot.is_going(uid))
+    /// Whether the agent is told nothing of any key: no value, and no removal that it hasn't confirmed.
+    pub fn is_idle(&self) -> bool {
+        !self.slots.values().any(Slot::is_told)
+    }
+
+    /// Whether this removal of this key and UID waits to be confirmed.
+    pub fn is_going(&self, key: &PlacementKey, uid: &str, removal: Removal) -> bool {
+        let slot = self.slots.get(key);
+        slot.is_some_and(|slot| slot.is_going(uid, removal))
     }
 
     /// Whether the agent confirmed that nothing of this key and UID is left; until the key is forgotten.

@@ -5,7 +5,7 @@ use crds::{
     reason,
 };
 
-use crate::clusters::Cluster;
+use crate::{clusters::Cluster, facts::Facts};
 
 /// The conjunction of all steps: False if any is, else Unknown if any is, else True.
 pub(super) fn ready(targets: &[&Cluster], steps: &[Verdict]) -> Verdict {
@@ -26,9 +26,9 @@ pub(super) fn ready(targets: &[&Cluster], steps: &[Verdict]) -> Verdict {
     )
 }
 
-/// A server under deletion is not ready, and says whom it waits for.
-pub(super) fn deleting(clusters: &[Cluster]) -> Verdict {
-    let mut held = clusters.iter().filter(|cluster| !cluster.gone);
+/// A server on its way out is not ready, and says whom it waits for.
+pub(super) fn leaving(facts: &Facts<'_>, clusters: &[Cluster]) -> Verdict {
+    let mut held = clusters.iter().filter(|cluster| cluster.is_left());
     let message = match held.next() {
         None => "every member has confirmed that its part is gone".to_owned(),
         Some(cluster) => match held.count() {
@@ -36,5 +36,12 @@ pub(super) fn deleting(clusters: &[Cluster]) -> Verdict {
             more => format!("waits for {} clusters: {}", more + 1, cluster.message),
         },
     };
-    Verdict::no(READY, reason::DELETING, message)
+    let reason = if facts.is_deleted() {
+        reason::DELETING
+    } else if !clusters.iter().any(Cluster::is_left) {
+        reason::DECOMMISSIONED
+    } else {
+        reason::DECOMMISSIONING
+    };
+    Verdict::no(READY, reason, message)
 }

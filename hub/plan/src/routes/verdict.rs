@@ -10,29 +10,21 @@ use crate::facts::{Facts, StepFacts};
 pub fn verdict(facts: &Facts<'_>) -> StepFacts {
     if !facts.gateway_api {
         let message = "the hub's cluster has no Gateway API: install its CRDs (standard channel, 1.1 or later)";
-        return found(State::False, reason::GATEWAY_API_MISSING, message);
+        return StepFacts::of(State::False, reason::GATEWAY_API_MISSING, message);
     }
     let Some(gateway) = facts.gateway else {
         let message = "the hub has no Gateway: set `gateway.namespace` and `gateway.name` in its chart's values";
-        return found(State::False, reason::GATEWAY_NOT_SET, message);
+        return StepFacts::of(State::False, reason::GATEWAY_NOT_SET, message);
     };
     let wanted = names::discovery_route(facts.name(), 0);
     let mut routes = facts.observed.routes.iter();
     match routes.find(|route| route.metadata.name.as_ref() == Some(&wanted)) {
         Some(route) => of_gateway(facts, gateway, route, &wanted),
-        None => found(
+        None => StepFacts::of(
             State::Unknown,
             reason::ROUTE_PENDING,
             format!("HTTPRoute {wanted} is not written yet"),
         ),
-    }
-}
-
-fn found(state: State, reason: &str, message: impl Into<String>) -> StepFacts {
-    StepFacts {
-        state,
-        reason: reason.to_owned(),
-        message: message.into(),
     }
 }
 
@@ -65,7 +57,7 @@ fn of_gateway(
         let message = format!(
             "{at} has not judged HTTPRoute {name}: does it exist, and does a controller run for it?"
         );
-        return found(State::Unknown, reason::ROUTE_PENDING, message);
+        return StepFacts::of(State::Unknown, reason::ROUTE_PENDING, message);
     };
     for (kind, failure) in [
         ("Accepted", reason::ROUTE_NOT_ACCEPTED),
@@ -74,7 +66,7 @@ fn of_gateway(
         match judged(conditions, kind, route.metadata.generation) {
             Judged::Yes => {}
             Judged::No(message) => {
-                return found(
+                return StepFacts::of(
                     State::False,
                     failure,
                     format!("{at} refuses HTTPRoute {name}: {message}"),
@@ -82,11 +74,11 @@ fn of_gateway(
             }
             Judged::NotYet => {
                 let message = format!("{at} has not said {kind} of HTTPRoute {name}");
-                return found(State::Unknown, reason::ROUTE_PENDING, message);
+                return StepFacts::of(State::Unknown, reason::ROUTE_PENDING, message);
             }
         }
     }
-    found(
+    StepFacts::of(
         State::True,
         reason::PROVISIONED,
         format!("{at} accepts HTTPRoute {name}"),

@@ -94,6 +94,7 @@ fn a_cluster_that_does_not_exist_or_can_not_be_heard_says_so_in_every_member_ste
         (
             ClusterFacts {
                 membership: Membership::Joined,
+                silent_since: Some(k8s_openapi::jiff::Timestamp::UNIX_EPOCH),
                 ..ClusterFacts::default()
             },
             "Unknown ClusterNotConnected",

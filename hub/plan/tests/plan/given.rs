@@ -6,22 +6,22 @@ use crds::{
     ClusterName,
     condition::State,
     v1alpha1::{
-        ClusterTarget, GatewayReference, InferenceServer, InferenceServerSpec,
-        InferenceServerStatus, Model, Probe, Probes, Replicas, Runtime, RuntimeImage, RuntimePort,
-        RuntimeProfile, RuntimeProfileSpec,
+        ClusterTarget, DeletionPolicy, EndpointPolicy, GatewayReference, InferenceServer,
+        InferenceServerSpec, InferenceServerStatus, Model, Probe, Probes, Replicas, Runtime,
+        RuntimeImage, RuntimePort, RuntimeProfile, RuntimeProfileSpec,
     },
 };
 use gateway_api::httproutes::HttpRoute;
 use hub_plan::{
     Plan,
     facts::{
-        ClusterFacts, EndpointFacts, Facts, Failure, Membership, Observed, PlacementFacts, Step,
-        StepFacts,
+        ClusterFacts, EndpointFacts, Facts, Failure, Fleet, Membership, Observed, PlacementFacts,
+        Step, StepFacts,
     },
 };
 use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{Condition, Time},
-    jiff::Timestamp,
+    jiff::{SignedDuration, Timestamp},
 };
 use serde_json::json;
 
@@ -33,6 +33,8 @@ pub(crate) struct Given {
     pub(crate) gateway_api: bool,
     pub(crate) observed: Observed,
     pub(crate) failures: Vec<Failure>,
+    pub(crate) fleet: Fleet,
+    pub(crate) now: Timestamp,
 }
 
 pub(crate) fn cluster(name: &str) -> ClusterName {
@@ -57,6 +59,8 @@ pub(crate) fn serving(address: &str) -> ClusterFacts {
     ClusterFacts {
         membership: Membership::Joined,
         reporting: true,
+        silent_since: None,
+        heard_since: None,
         gone: false,
         refusal: None,
         placement: Some(PlacementFacts {
@@ -94,6 +98,8 @@ pub(crate) fn healthy() -> Given {
         gateway_api: true,
         observed: Observed::default(),
         failures: Vec::new(),
+        fleet: Fleet::default(),
+        now: now(),
     };
     given.apply();
     given
@@ -103,6 +109,7 @@ pub(crate) fn server(targets: &[(&str, u32)]) -> InferenceServer {
     let target = |(name, weight): &(&str, u32)| ClusterTarget {
         cluster_id: (*name).to_owned(),
         weight: *weight,
+        tier: 0,
     };
     let mut server = InferenceServer::new(
         "llama",
@@ -118,6 +125,13 @@ pub(crate) fn server(targets: &[(&str, u32)]) -> InferenceServer {
             }),
             resources: None,
             replicas: 2,
+            // What goes is gone at once, but where a test is about draining.
+            endpoints: EndpointPolicy {
+                drain_seconds: 0,
+                ..EndpointPolicy::default()
+            },
+            deletion_policy: DeletionPolicy::Delete,
+            decommission: false,
         },
     );
     server.metadata.namespace = Some("team".to_owned());
@@ -176,7 +190,7 @@ pub(crate) fn judged(route: &HttpRoute, accepted: &str, resolved: &str) -> HttpR
 
 impl Given {
     pub(crate) fn plan(&self) -> Plan {
-        hub_plan::plan(&self.facts(), now())
+        hub_plan::plan(&self.facts(), self.now)
     }
 
     pub(crate) fn facts(&self) -> Facts<'_> {
@@ -188,6 +202,7 @@ impl Given {
             gateway_api: self.gateway_api,
             observed: self.observed.clone(),
             failures: self.failures.clone(),
+            fleet: self.fleet.clone(),
         }
     }
 
@@ -210,6 +225,16 @@ impl Given {
 
     pub(crate) fn cluster(&mut self, name: &str) -> &mut ClusterFacts {
         self.clusters.get_mut(&cluster(name)).unwrap()
+    }
+
+    /// The cluster can't be heard, since longer than the grace.
+    pub(crate) fn lose(&mut self, name: &str) {
+        let silent_since = self.now.checked_sub(SignedDuration::from_secs(60)).unwrap();
+        let cluster = self.cluster(name);
+        cluster.reporting = false;
+        (cluster.placement, cluster.endpoint) = (None, None);
+        cluster.silent_since = Some(silent_since);
+        self.fleet.silent_since.push(silent_since);
     }
 
     pub(crate) fn placement(&mut self, name: &str) -> &mut PlacementFacts {

@@ -7,8 +7,13 @@
 
 mod conditions;
 mod deletion;
+mod drain;
 mod endpoints;
 mod given;
+mod leaving;
 mod placements;
 mod routes;
+mod shown;
+mod silence;
 mod status;
+mod tiers;

@@ -142,7 +142,7 @@ fn since_stands_while_the_state_does() {
         hub_plan::plan(&given.facts(), later).status.clusters[0].since,
         before
     );
-    given.cluster("east").reporting = false;
+    given.lose("east");
     let moved = hub_plan::plan(&given.facts(), later).status.clusters[0].clone();
     assert_eq!((moved.cluster_id.as_str(), moved.since.0), ("east", later));
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::slot::HASH_MISMATCH;
 use crate::identifiers::{Hash, PlacementKey, SessionId};
-use crate::session::PROTOCOL;
+use crate::session::{PROTOCOL, Removal};
 use crate::v1;
 
 /// A placement that exists in the cluster when the agent starts.
@@ -106,12 +106,14 @@ pub enum AgentEvent {
         /// The JSON of `ServerPlacement.spec`.
         body: Bytes,
     },
-    /// Remove this, by name, then say removed.
+    /// Remove this, by name, then say removed. Comes again when it is to go another way.
     Tombstone {
         /// Which placement.
         key: PlacementKey,
         /// Only of this UID.
         uid: String,
+        /// With what it runs, or without.
+        removal: Removal,
     },
     /// Remove this, because a complete snapshot doesn't name it, then say removed.
     Absent {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::{AgentEvent, Held, Refusal};
 use crate::identifiers::{Hash, PlacementKey};
-use crate::session::Violation;
+use crate::session::{Removal, Violation};
 use crate::v1;
 use crate::v1::agent_message::Body;
 
@@ -39,8 +39,8 @@ struct Current {
     outcome: Outcome,
     /// The cluster holds this value or an older one of its UID.
     held: bool,
-    /// The cluster was told to remove it.
-    removing: bool,
+    /// The cluster was told to remove it, and how.
+    removing: Option<Removal>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl Slot {
                 hash: held.hash,
                 outcome: Outcome::Applied,
                 held: true,
-                removing: false,
+                removing: None,
             }),
             ..Self::default()
         }
@@ -126,17 +126,18 @@ impl Slot {
         let Some(current) = &mut self.current else {
             return Ok(vec![self.take(key, value)]);
         };
-        if current.removing {
+        if current.removing.is_some() {
             self.wait(value);
             return Ok(Vec::new());
         }
         if current.uid != value.uid {
-            current.removing = true;
+            current.removing = Some(Removal::Delete);
             let uid = current.uid.clone();
             self.wait(value);
             return Ok(vec![AgentEvent::Tombstone {
                 key: key.clone(),
                 uid,
+                removal: Removal::Delete,
             }]);
         }
         if current.generation == value.generation && current.hash != value.hash {
@@ -170,7 +171,7 @@ impl Slot {
             hash,
             outcome: known.map_or(Outcome::Pending, |known| known.outcome),
             held,
-            removing: false,
+            removing: None,
         });
         self.mentioned = true;
         self.answer = true;
@@ -193,7 +194,12 @@ impl Slot {
         self.answer = true;
     }
 
-    pub(super) fn tombstone(&mut self, key: &PlacementKey, uid: &str) -> Option<AgentEvent> {
+    pub(super) fn tombstone(
+        &mut self,
+        key: &PlacementKey,
+        uid: &str,
+        removal: Removal,
+    ) -> Option<AgentEvent> {
         self.waiting.take_if(|waiting| waiting.uid == uid);
         let Some(current) = self.current.as_mut().filter(|current| current.uid == uid) else {
             self.removed.insert(uid.to_owned());
@@ -201,13 +207,14 @@ impl Slot {
         };
         self.asked = true;
         self.mentioned = true;
-        if current.removing {
+        if current.removing == Some(removal) {
             return None;
         }
-        current.removing = true;
+        current.removing = Some(removal);
         Some(AgentEvent::Tombstone {
             key: key.clone(),
             uid: uid.to_owned(),
+            removal,
         })
     }
 
@@ -222,10 +229,10 @@ impl Slot {
 
     pub(super) fn snapshot_ends(&mut self, key: &PlacementKey) -> Option<AgentEvent> {
         let current = self.current.as_mut()?;
-        if self.mentioned || current.removing {
+        if self.mentioned || current.removing.is_some() {
             return None;
         }
-        current.removing = true;
+        current.removing = Some(Removal::Delete);
         Some(AgentEvent::Absent {
             key: key.clone(),
             uid: current.uid.clone(),
@@ -247,8 +254,9 @@ impl Slot {
         let Some(current) = &mut self.current else {
             return false;
         };
-        let new =
-            current.generation == generation && !current.removing && current.outcome != outcome;
+        let new = current.generation == generation
+            && current.removing.is_none()
+            && current.outcome != outcome;
         if new {
             current.held |= outcome == Outcome::Applied;
             current.outcome = outcome;
@@ -261,7 +269,7 @@ impl Slot {
     pub(super) fn removed(&mut self, key: &PlacementKey, uid: &str) -> (bool, Option<AgentEvent>) {
         let gone = self
             .current
-            .take_if(|current| current.uid == uid && current.removing);
+            .take_if(|current| current.uid == uid && current.removing.is_some());
         if gone.is_none() {
             return (false, None);
         }
@@ -304,7 +312,7 @@ impl Slot {
         } = self.current.as_ref()?;
         match outcome {
             // What is being removed has no outcome any more.
-            _ if *removing => None,
+            _ if removing.is_some() => None,
             Outcome::Pending => Some(received(*generation)),
             Outcome::Applied => Some(Body::Applied(v1::Applied {
                 key: Some(key.to_wire()),

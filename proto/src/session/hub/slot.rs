@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use crate::identifiers::{Hash, PlacementKey};
+use crate::session::Removal;
 use crate::v1;
 use crate::v1::hub_message::Body;
 
@@ -23,13 +24,21 @@ struct Sent {
     hash: Hash,
 }
 
+/// A UID that is to go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Going {
+    removal: Removal,
+    /// This session sent its tombstone.
+    told: bool,
+}
+
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Slot {
     wanted: Option<Wanted>,
     /// Nothing is wanted, and what the agent holds is to stay.
     kept: bool,
-    /// UIDs to remove, each with whether this session sent its tombstone. As many as objects are being deleted.
-    going: BTreeMap<String, bool>,
+    /// UIDs to remove. As many as objects are being deleted.
+    going: BTreeMap<String, Going>,
     /// UIDs whose removal was confirmed, until the key is forgotten.
     gone: BTreeSet<String>,
     /// The highest generation the agent can know.
@@ -54,9 +63,9 @@ impl Slot {
             .as_ref()
             .is_some_and(|before| before.uid == wanted.uid && before.hash == wanted.hash);
         if let Some(before) = before.filter(|before| before.uid != wanted.uid) {
-            self.going.entry(before.uid).or_insert(false);
+            self.going(before.uid, Removal::Delete);
         }
-        if self.going.get(&wanted.uid) == Some(&false) {
+        if self.going.get(&wanted.uid).is_some_and(|going| !going.told) {
             self.going.remove(&wanted.uid);
         }
         self.gone.remove(&wanted.uid);
@@ -65,11 +74,23 @@ impl Slot {
         !same
     }
 
-    pub(super) fn remove(&mut self, uid: &str) {
+    pub(super) fn remove(&mut self, uid: &str, removal: Removal) {
         self.wanted.take_if(|wanted| wanted.uid == uid);
         self.kept = false;
         if !self.gone.contains(uid) {
-            self.going.entry(uid.to_owned()).or_insert(false);
+            self.going(uid.to_owned(), removal);
+        }
+    }
+
+    /// A tombstone, told anew when it is another one.
+    fn going(&mut self, uid: String, removal: Removal) {
+        let going = Going {
+            removal,
+            told: false,
+        };
+        let known = self.going.entry(uid).or_insert(going);
+        if known.removal != removal {
+            *known = going;
         }
     }
 
@@ -91,7 +112,7 @@ impl Slot {
         self.told = false;
         self.in_flight = None;
         self.mentioned = false;
-        self.going.values_mut().for_each(|told| *told = false);
+        self.going.values_mut().for_each(|going| going.told = false);
         if let Some(wanted) = &self.wanted {
             self.going.remove(&wanted.uid);
         }
@@ -134,8 +155,8 @@ impl Slot {
     }
 
     fn next_tombstone(&mut self, key: &PlacementKey) -> Option<Body> {
-        let (uid, told) = self.going.iter_mut().find(|(_, told)| !**told)?;
-        *told = true;
+        let (uid, going) = self.going.iter_mut().find(|(_, going)| !going.told)?;
+        going.told = true;
         if self.sent.take_if(|sent| sent.uid == *uid).is_some() {
             // The agent drops the value, and with it the answer that it owed.
             self.in_flight = None;
@@ -144,6 +165,7 @@ impl Slot {
         Some(Body::Tombstone(v1::Tombstone {
             key: Some(key.to_wire()),
             uid: uid.clone(),
+            orphan: going.removal == Removal::Orphan,
         }))
     }
 
@@ -203,7 +225,7 @@ impl Slot {
     /// The answer to a tombstone of this session. Returns whether its UID is gone for good: one that is wanted again comes
     /// back, and is to be removable again.
     pub(super) fn removed(&mut self, uid: &str) -> bool {
-        if self.going.get(uid) != Some(&true) {
+        if !self.going.get(uid).is_some_and(|going| going.told) {
             return false;
         }
         self.going.remove(uid);
@@ -234,8 +256,10 @@ impl Slot {
         self.wanted.is_some() || !self.going.is_empty()
     }
 
-    pub(super) fn is_going(&self, uid: &str) -> bool {
-        self.going.contains_key(uid)
+    pub(super) fn is_going(&self, uid: &str, removal: Removal) -> bool {
+        self.going
+            .get(uid)
+            .is_some_and(|going| going.removal == removal)
     }
 
     pub(super) fn is_gone(&self, uid: &str) -> bool {

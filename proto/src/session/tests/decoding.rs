@@ -8,6 +8,7 @@ use prost::Message;
 
 use super::wire::{Wire, body, held, key};
 use crate::identifiers::{Hash, PlacementKey};
+use crate::session::Removal;
 use crate::transport::identity::{CertificateRequest, PeerIdentity, validity};
 use crate::v1::{AgentMessage, HubMessage};
 
@@ -16,7 +17,7 @@ fn transcript() -> (Vec<AgentMessage>, Vec<HubMessage>) {
     let mut wire = Wire::new([held("a", "u1", 1, "v1"), held("b", "u2", 1, "v1")]);
     wire.hub.want(key("a"), "u1", body("v2"));
     wire.hub.want(key("c"), "u3", body("v1"));
-    wire.hub.remove(&key("b"), "u2");
+    wire.hub.remove(&key("b"), "u2", Removal::Delete);
     wire.agent.renew(Bytes::from_static(b"request"));
     wire.connect();
     wire.hub.certificate(wire.id, "pem".to_owned());

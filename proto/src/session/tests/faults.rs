@@ -172,6 +172,7 @@ fn a_malformed_key_is_a_violation() {
     let no_key = v1::Tombstone {
         key: None,
         uid: "u1".to_owned(),
+        orphan: false,
     };
     assert_eq!(
         wire.forge(Body::Tombstone(no_key)),
@@ -180,6 +181,7 @@ fn a_malformed_key_is_a_violation() {
     let no_uid = v1::Tombstone {
         key: Some(key("a").to_wire()),
         uid: String::new(),
+        orphan: false,
     };
     assert_eq!(
         wire.forge(Body::Tombstone(no_uid)),

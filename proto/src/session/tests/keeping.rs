@@ -1,7 +1,7 @@
 //! What a hub can't plan is to stay as it is.
 
 use super::wire::{Wire, body, held, key, said};
-use crate::session::AgentEvent;
+use crate::session::{AgentEvent, Removal};
 
 #[test]
 fn what_is_kept_is_named_and_left_alone() {
@@ -39,7 +39,7 @@ fn a_value_replaces_keeping_and_keeping_replaces_no_value() {
 fn a_removal_ends_keeping() {
     let mut wire = Wire::new([held("a", "u1", 4, "v1")]);
     wire.hub.keep(key("a"));
-    wire.hub.remove(&key("a"), "u1");
+    wire.hub.remove(&key("a"), "u1", Removal::Delete);
     wire.connect();
     assert_eq!(
         said(&wire.hub_says()),

@@ -1,7 +1,7 @@
 //! Tombstones, snapshots, and what is removed by them.
 
 use super::wire::{Wire, body, held, key, said};
-use crate::session::{AgentEvent, HubEvent, Violation};
+use crate::session::{AgentEvent, HubEvent, Removal, Violation};
 use crate::v1;
 use crate::v1::AgentMessage;
 use crate::v1::agent_message::Body as Said;
@@ -11,6 +11,7 @@ fn tombstone(name: &str, uid: &str) -> AgentEvent {
     AgentEvent::Tombstone {
         key: key(name),
         uid: uid.to_owned(),
+        removal: Removal::Delete,
     }
 }
 
@@ -24,7 +25,7 @@ fn removed(name: &str, uid: &str) -> HubEvent {
 #[test]
 fn a_tombstone_is_repeated_in_each_session_until_removed_is_heard() {
     let mut wire = Wire::new([held("a", "u1", 1, "v1")]);
-    wire.hub.remove(&key("a"), "u1");
+    wire.hub.remove(&key("a"), "u1", Removal::Delete);
     wire.connect();
     assert_eq!(wire.round().0.last(), Some(&tombstone("a", "u1")));
     wire.connect();
@@ -44,7 +45,7 @@ fn a_tombstone_is_repeated_in_each_session_until_removed_is_heard() {
     assert!(!wire.hub.is_removed(&key("a"), "u1"));
     assert!(wire.round().1.contains(&removed("a", "u1")));
     assert!(wire.hub.is_removed(&key("a"), "u1"));
-    wire.hub.remove(&key("a"), "u1");
+    wire.hub.remove(&key("a"), "u1", Removal::Delete);
     assert_eq!(
         said(&wire.hub_says()),
         Vec::<String>::new(),
@@ -56,7 +57,7 @@ fn a_tombstone_is_repeated_in_each_session_until_removed_is_heard() {
 fn a_tombstone_of_what_is_not_held_is_answered_at_once() {
     let mut wire = Wire::new([held("a", "u2", 1, "v1")]);
     wire.hub.want(key("a"), "u2", body("v1"));
-    wire.hub.remove(&key("a"), "u1");
+    wire.hub.remove(&key("a"), "u1", Removal::Delete);
     wire.connect();
     let (agent, hub) = wire.round();
     assert!(!agent.iter().any(|event| matches!(
@@ -64,6 +65,27 @@ fn a_tombstone_of_what_is_not_held_is_answered_at_once() {
         AgentEvent::Tombstone { .. } | AgentEvent::Absent { .. }
     )));
     assert!(hub.contains(&removed("a", "u1")), "{hub:?}");
+}
+
+#[test]
+fn a_removal_may_leave_what_runs_and_may_change_its_mind() {
+    let mut wire = Wire::new([held("a", "u1", 1, "v1")]);
+    let goes = |removal| AgentEvent::Tombstone {
+        key: key("a"),
+        uid: "u1".to_owned(),
+        removal,
+    };
+    wire.hub.remove(&key("a"), "u1", Removal::Orphan);
+    wire.connect();
+    assert_eq!(wire.round().0.last(), Some(&goes(Removal::Orphan)));
+    assert!(wire.hub.is_going(&key("a"), "u1", Removal::Orphan));
+    wire.hub.remove(&key("a"), "u1", Removal::Delete);
+    assert_eq!(wire.round().0, [goes(Removal::Delete)]);
+    assert!(!wire.hub.is_going(&key("a"), "u1", Removal::Orphan));
+    wire.hub.remove(&key("a"), "u1", Removal::Delete);
+    assert!(wire.round().0.is_empty(), "said once");
+    wire.agent.removed(&key("a"), "u1");
+    assert_eq!(wire.round().1, [removed("a", "u1")]);
 }
 
 #[test]
@@ -109,7 +131,7 @@ fn a_late_removed_does_not_take_what_is_wanted_again() {
     wire.connect();
     wire.hub.want(key("a"), "u1", body("v1"));
     wire.round();
-    wire.hub.remove(&key("a"), "u1");
+    wire.hub.remove(&key("a"), "u1", Removal::Delete);
     wire.round();
     // The session is lost while the agent removes, and the UID is wanted again and given up again.
     wire.hub.want(key("a"), "u1", body("v1"));
@@ -117,7 +139,7 @@ fn a_late_removed_does_not_take_what_is_wanted_again() {
     wire.round();
     let next = wire.agent.removed(&key("a"), "u1");
     assert!(matches!(next, Some(AgentEvent::Desired { .. })), "{next:?}");
-    wire.hub.remove(&key("a"), "u1");
+    wire.hub.remove(&key("a"), "u1", Removal::Delete);
     let late = wire.agent_says();
     assert!(!wire.hub_hears(late).contains(&removed("a", "u1")));
     assert_eq!(wire.round().0, [tombstone("a", "u1")]);
@@ -130,7 +152,7 @@ fn a_uid_that_is_wanted_again_after_its_tombstone_waits_for_removed() {
     wire.connect();
     wire.hub.want(key("a"), "u1", body("v1"));
     wire.round();
-    wire.hub.remove(&key("a"), "u1");
+    wire.hub.remove(&key("a"), "u1", Removal::Delete);
     let tombstone = wire.hub_says();
     wire.hub.want(key("a"), "u1", body("v1"));
     assert_eq!(said(&wire.hub_says()), Vec::<String>::new());
@@ -146,7 +168,7 @@ fn a_tombstone_that_was_not_sent_yet_is_dropped_when_its_uid_is_wanted_again() {
     wire.connect();
     wire.hub.want(key("a"), "u1", body("v1"));
     wire.round();
-    wire.hub.remove(&key("a"), "u1");
+    wire.hub.remove(&key("a"), "u1", Removal::Delete);
     wire.hub.want(key("a"), "u1", body("v1"));
     assert_eq!(said(&wire.hub_says()), Vec::<String>::new());
 }
@@ -165,7 +187,7 @@ fn removed_is_said_to_a_tombstone_only_and_heard_after_a_tombstone_only() {
     let answered = |answer: &AgentMessage| matches!(answer.body, Some(Said::Removed(_)));
     assert!(!answers.iter().any(answered), "{answers:?}");
 
-    wire.hub.remove(&key("a"), "u1");
+    wire.hub.remove(&key("a"), "u1", Removal::Delete);
     let early = AgentMessage {
         session: wire.id.0,
         body: Some(Said::Removed(v1::Removed {
@@ -201,7 +223,7 @@ fn a_value_that_waits_for_a_removal_goes_by_its_own_tombstone() {
     wire.hub.want(key("a"), "u2", body("v2"));
     wire.connect();
     wire.round();
-    wire.hub.remove(&key("a"), "u2");
+    wire.hub.remove(&key("a"), "u2", Removal::Delete);
     assert_eq!(wire.round().1, [removed("a", "u2")]);
     assert_eq!(wire.agent.removed(&key("a"), "u1"), None);
 }
@@ -213,7 +235,7 @@ fn a_uid_that_came_back_after_its_removal_can_be_removed_again() {
     wire.hub.want(key("a"), "u1", body("v1"));
     wire.round();
     for _ in 0..2 {
-        wire.hub.remove(&key("a"), "u1");
+        wire.hub.remove(&key("a"), "u1", Removal::Delete);
         assert_eq!(wire.round().0, [tombstone("a", "u1")]);
         wire.hub.want(key("a"), "u1", body("v1"));
         wire.agent.removed(&key("a"), "u1");
@@ -236,7 +258,7 @@ fn changes_made_while_a_snapshot_is_sent_keep_it_whole() {
     assert_eq!(said(&messages), ["welcome", "begin", "b of u1 is 1"]);
     wire.hub.want(key("b"), "u1", body("v2"));
     wire.hub.want(key("c"), "u1", body("v2"));
-    wire.hub.remove(&key("d"), "u1");
+    wire.hub.remove(&key("d"), "u1", Removal::Delete);
     // Held, and wanted only now: absent from the snapshot it would be removed.
     wire.hub.want(key("new"), "u9", body("v1"));
     messages.extend(wire.hub_says());

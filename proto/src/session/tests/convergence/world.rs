@@ -10,7 +10,7 @@ use bytes::Bytes;
 use self::member::endpoint;
 use crate::identifiers::{Hash, PlacementKey, SessionId};
 use crate::session::tests::wire::{hello, info, key};
-use crate::session::{AgentMachine, Held, HubEvent, HubMachine, Limits, Violation};
+use crate::session::{AgentMachine, Held, HubEvent, HubMachine, Limits, Removal, Violation};
 use crate::v1;
 use crate::v1::{AgentMessage, HubMessage};
 
@@ -190,7 +190,7 @@ impl World {
         if let Some(object) = self.wanted.remove(key) {
             self.given_up.insert((key.clone(), uid(object.uid)));
             self.deleting.insert((key.clone(), object.uid));
-            self.hub.remove(key, &uid(object.uid));
+            self.hub.remove(key, &uid(object.uid), Removal::Delete);
         }
     }
 
@@ -234,7 +234,7 @@ impl World {
                 .want(key.clone(), &uid(object.uid), object.body.clone());
         }
         for (key, number) in &self.deleting {
-            self.hub.remove(key, &uid(*number));
+            self.hub.remove(key, &uid(*number), Removal::Delete);
         }
     }
 

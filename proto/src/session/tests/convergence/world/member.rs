@@ -42,7 +42,7 @@ impl World {
                 };
                 self.work.insert(key, Work::Apply(object));
             }
-            AgentEvent::Tombstone { key, uid } | AgentEvent::Absent { key, uid } => {
+            AgentEvent::Tombstone { key, uid, .. } | AgentEvent::Absent { key, uid } => {
                 let given_up = self.given_up.contains(&(key.clone(), uid.clone()));
                 assert!(given_up, "{key} of {uid} is removed, but nobody gave it up");
                 self.work.insert(key, Work::Remove(uid));

@@ -1,0 +1,187 @@
+//! Where one cluster admits traffic, or why nowhere.
+
+use std::net::IpAddr;
+
+use crds::{ClusterName, condition::State, reason};
+use k8s_openapi::jiff::Timestamp;
+
+use crate::{
+    drain::Drain,
+    facts::{ClusterFacts, StepFacts},
+    memory::Memory,
+    silence::{Fate, Silence},
+};
+
+/// The endpoint of one cluster.
+pub(super) struct Found {
+    pub(super) verdict: StepFacts,
+    pub(super) addresses: Vec<IpAddr>,
+    pub(super) port: u16,
+    pub(super) draining_since: Option<Timestamp>,
+    /// When time alone changes it.
+    pub(super) due: Option<Timestamp>,
+}
+
+impl Found {
+    fn nowhere(verdict: StepFacts) -> Self {
+        Self {
+            verdict,
+            addresses: Vec::new(),
+            port: 0,
+            draining_since: None,
+            due: None,
+        }
+    }
+
+    fn of(memory: &Memory, verdict: StepFacts) -> Self {
+        Self {
+            addresses: memory.addresses.clone(),
+            port: memory.port,
+            ..Self::nowhere(verdict)
+        }
+    }
+}
+
+/// Does a request reach a model server? The live route is accepted and a replica is ready.
+pub(super) fn is_routable(cluster: &ClusterFacts) -> bool {
+    let placement = cluster.placement.as_ref();
+    placement.is_some_and(|placement| placement.route_accepted && placement.replicas.ready > 0)
+}
+
+/// The endpoint as reported, without the addresses that may not be published.
+pub(super) fn resolved(name: &ClusterName, cluster: &ClusterFacts, silence: Silence) -> Found {
+    let Some(reported) = &cluster.endpoint else {
+        return Found::nowhere(StepFacts::unknown(
+            reason::APPLYING,
+            format!("{name} has not reported an endpoint yet"),
+        ));
+    };
+    if reported.addresses.is_empty() {
+        return Found::nowhere(StepFacts::no(&reported.reason, reported.message.clone()));
+    }
+    let (mut fit, mut refused) = (Vec::new(), Vec::new());
+    for text in &reported.addresses {
+        match text.parse::<IpAddr>() {
+            Ok(address) if is_publishable(address) => fit.push(address),
+            Ok(_) | Err(_) => refused.push(text.as_str()),
+        }
+    }
+    fit.sort_unstable();
+    fit.dedup();
+    let verdict = if refused.is_empty() {
+        settled(name, fit.len(), silence)
+    } else {
+        let refused = refused.join(", ");
+        StepFacts::no(
+            reason::ADDRESS_REFUSED,
+            format!(
+                "{name} reports {refused}: an endpoint can't be loopback, link-local, multicast or unspecified"
+            ),
+        )
+    };
+    Found {
+        addresses: fit,
+        port: reported.port,
+        due: silence.due(),
+        ..Found::nowhere(verdict)
+    }
+}
+
+fn settled(name: &ClusterName, addresses: usize, silence: Silence) -> StepFacts {
+    match silence {
+        Silence::Settling { until, .. } => StepFacts::unknown(
+            reason::SETTLING,
+            format!("{name} is heard again; it takes traffic from {until} if it stays"),
+        ),
+        Silence::Heard | Silence::Quiet { .. } | Silence::Lost { .. } => StepFacts::yes(
+            reason::PROVISIONED,
+            format!("{name} admits traffic at {addresses} addresses"),
+        ),
+    }
+}
+
+/// The endpoint of a cluster that can't be heard: what was last published.
+pub(super) fn silent(name: &ClusterName, silence: Silence, memory: &Memory) -> Found {
+    let (since, what) = match silence {
+        Silence::Heard | Silence::Settling { .. } | Silence::Quiet { .. } => (
+            String::new(),
+            "its endpoint stays as it was last published".to_owned(),
+        ),
+        Silence::Lost { since, fate } => {
+            let what = match fate {
+                Fate::Kept => "its endpoint stays, since whenSilent is Keep",
+                Fate::Suspected(_) => {
+                    "its endpoint stays, since much of the fleet fell silent at once: look at the hub's network"
+                }
+                Fate::Last => "its endpoint stays, since no other cluster serves",
+                Fate::Unready(_) => "its endpoint takes no traffic",
+                Fate::Dropped => "its endpoint was taken away",
+            };
+            (format!(" since {since}"), what.to_owned())
+        }
+    };
+    let reason = match silence {
+        Silence::Lost {
+            fate: Fate::Suspected(_),
+            ..
+        } => reason::FLEET_SILENT,
+        Silence::Heard
+        | Silence::Settling { .. }
+        | Silence::Quiet { .. }
+        | Silence::Lost { .. } => reason::CLUSTER_NOT_CONNECTED,
+    };
+    let verdict = StepFacts::unknown(
+        reason,
+        format!("the agent of {name} can't be heard{since}; {what}"),
+    );
+    let dropped = matches!(
+        silence,
+        Silence::Lost {
+            fate: Fate::Dropped,
+            ..
+        }
+    );
+    let found = if dropped {
+        Found::nowhere(verdict)
+    } else {
+        Found::of(memory, verdict)
+    };
+    Found {
+        due: silence.due(),
+        ..found
+    }
+}
+
+/// The endpoint of a cluster that is to hold nothing: it drains. Those of a server under deletion stay until the server
+/// goes, so that nothing is taken away before the members have confirmed.
+pub(super) fn withdrawn(memory: &Memory, drain: Drain, deleting: bool) -> Found {
+    let verdict = StepFacts {
+        state: State::Unknown,
+        reason: reason::DRAINING.to_owned(),
+        message: "its endpoint takes no new traffic".to_owned(),
+    };
+    match drain {
+        Drain::Since(since, until) => Found {
+            draining_since: Some(since),
+            due: Some(until),
+            ..Found::of(memory, verdict)
+        },
+        Drain::Done(since) if deleting => Found {
+            draining_since: Some(since),
+            ..Found::of(memory, verdict)
+        },
+        Drain::Nothing if deleting => Found::of(memory, verdict),
+        Drain::Nothing | Drain::Done(_) => Found::nowhere(verdict),
+    }
+}
+
+/// Addresses that lead from the hub to another machine. The API server refuses most of the others as well.
+fn is_publishable(address: IpAddr) -> bool {
+    let link_local = match address {
+        IpAddr::V4(address) => address.is_link_local() || address.is_broadcast(),
+        IpAddr::V6(address) => {
+            address.is_unicast_link_local() || address.to_ipv4_mapped().is_some()
+        }
+    };
+    !(address.is_loopback() || address.is_unspecified() || address.is_multicast() || link_local)
+}

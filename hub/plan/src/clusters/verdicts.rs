@@ -1,0 +1,142 @@
+//! How one cluster is in words: its steps, its state, and the worst reason.
+
+use crds::{ClusterName, condition::State, reason, v1alpha1::ClusterState};
+
+use super::Draft;
+use crate::{
+    facts::{ClusterFacts, Membership, Step, StepFacts},
+    silence::{Fate, Silence},
+};
+
+/// What a step came to: what keeps the cluster from being heard comes before what it last said.
+pub(super) fn step(draft: &Draft<'_>, step: Step) -> StepFacts {
+    let (name, cluster) = (draft.name, draft.facts);
+    if let Some(absence) = absence(name, cluster, draft.silence) {
+        return absence;
+    }
+    if let Some(refusal) = &cluster.refusal {
+        return StepFacts::no(&refusal.reason, refusal.message.clone());
+    }
+    let current = cluster
+        .placement
+        .as_ref()
+        .filter(|placement| placement.current);
+    current
+        .and_then(|placement| placement.steps.get(&step))
+        .cloned()
+        .unwrap_or_else(|| {
+            StepFacts::unknown(
+                reason::APPLYING,
+                format!("the agent of {name} has not yet reported on this generation"),
+            )
+        })
+}
+
+/// Why the cluster can't be heard; `None`: it can.
+fn absence(name: &ClusterName, cluster: &ClusterFacts, silence: Silence) -> Option<StepFacts> {
+    match cluster.membership {
+        Membership::Absent => Some(StepFacts::no(
+            reason::CLUSTER_NOT_FOUND,
+            format!(
+                "there is no MemberCluster {name}: create it with `kubectl inferfleet join {name}`"
+            ),
+        )),
+        Membership::Invited => Some(StepFacts::unknown(
+            reason::CLUSTER_NOT_JOINED,
+            format!(
+                "no agent of {name} has enrolled: install its chart with the values of `kubectl inferfleet join {name}`"
+            ),
+        )),
+        Membership::Leaving => Some(StepFacts::no(
+            reason::CLUSTER_LEAVING,
+            format!("MemberCluster {name} is being deleted: take it out of spec.clusterTargets"),
+        )),
+        Membership::Joined if cluster.reporting => None,
+        Membership::Joined => {
+            let (reason, since) = match silence {
+                Silence::Lost { since, fate } => {
+                    let suspected = matches!(fate, Fate::Suspected(_));
+                    let reason = if suspected {
+                        reason::FLEET_SILENT
+                    } else {
+                        reason::CLUSTER_NOT_CONNECTED
+                    };
+                    (reason, format!(" since {since}"))
+                }
+                Silence::Heard | Silence::Settling { .. } | Silence::Quiet { .. } => {
+                    (reason::CLUSTER_NOT_CONNECTED, String::new())
+                }
+            };
+            Some(StepFacts::unknown(
+                reason,
+                format!(
+                    "the agent of {name} has no session, or has not reported in it{since}: look at its Pod"
+                ),
+            ))
+        }
+    }
+}
+
+/// A cluster whose part is to go.
+pub(super) fn leaving(draft: &Draft<'_>, draining: bool) -> (ClusterState, StepFacts) {
+    let (name, cluster) = (draft.name, draft.facts);
+    if draining {
+        let message =
+            format!("{name} goes on with the requests that it has; its part is removed then");
+        return (
+            ClusterState::Draining,
+            StepFacts::unknown(reason::DRAINING, message),
+        );
+    }
+    if cluster.membership == Membership::Joined && !cluster.reporting {
+        let since = cluster
+            .silent_since
+            .map(|since| format!(" since {since}"))
+            .unwrap_or_default();
+        let message =
+            format!("{name} can't be heard{since}; its part is removed when it comes back");
+        return (
+            ClusterState::Removing,
+            StepFacts::unknown(reason::CLUSTER_NOT_CONNECTED, message),
+        );
+    }
+    (
+        ClusterState::Removing,
+        StepFacts::unknown(reason::REMOVING, format!("{name} is removing its part")),
+    )
+}
+
+/// The cluster in one word, and why: the first that fails, else the first that is on its way.
+pub(super) fn state(
+    cluster: &ClusterFacts,
+    steps: &[(Step, StepFacts)],
+    endpoint: &StepFacts,
+    routable: bool,
+) -> (ClusterState, StepFacts) {
+    let found = |state: State| {
+        let all = steps.iter().map(|(_, facts)| facts).chain([endpoint]);
+        all.into_iter().find(|facts| facts.state == state).cloned()
+    };
+    let (worst, failed) = match (found(State::False), found(State::Unknown)) {
+        (Some(failure), _) => (failure, true),
+        (None, Some(pending)) => (pending, false),
+        (None, None) => {
+            return (
+                ClusterState::Serving,
+                StepFacts::yes(reason::SERVING, "all replicas serve"),
+            );
+        }
+    };
+    let state = if cluster.membership != Membership::Joined {
+        ClusterState::Waiting
+    } else if !cluster.reporting {
+        ClusterState::Silent
+    } else if routable {
+        ClusterState::Degraded
+    } else if failed {
+        ClusterState::Failed
+    } else {
+        ClusterState::Provisioning
+    };
+    (state, worst)
+}

@@ -1,0 +1,192 @@
+//! What the hub makes of a cluster that it can't hear.
+//!
+//! Silence says nothing of a cluster: its agent may be away and its model servers well. So it changes nothing for a while,
+//! and then as little as the server's policy asks for. It never takes the last cluster that serves, and when much of the
+//! fleet falls silent at once it is the hub that is cut off.
+
+use crds::v1alpha1::{EndpointPolicy, WhenSilent};
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+
+use crate::{
+    drain::after,
+    facts::{ClusterFacts, Fleet},
+    memory::Memory,
+};
+
+/// How long a cluster that was lost has to be heard before it takes traffic again, in seconds.
+const SETTLE_SECONDS: u32 = 10;
+/// Fewer silent clusters than this say nothing of the hub.
+const SUSPECT_MIN: usize = 3;
+
+/// Is a cluster heard, and if not, what becomes of its endpoint?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Silence {
+    /// It is heard.
+    Heard,
+    /// It is heard again after it was lost, and has to stay until then.
+    Settling {
+        /// Since when it could not be heard.
+        since: Timestamp,
+        /// When it takes traffic again.
+        until: Timestamp,
+    },
+    /// It can't be heard, and until then that changes nothing.
+    Quiet {
+        /// The end of the grace.
+        until: Timestamp,
+    },
+    /// It can't be heard, and the grace is over.
+    Lost {
+        /// Since when it can't be heard.
+        since: Timestamp,
+        /// What becomes of its endpoint.
+        fate: Fate,
+    },
+}
+
+/// What becomes of the endpoint of a lost cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It stays as it is: the server's policy is Keep.
+    Kept,
+    /// It stays as it is: the hub suspects itself, and asks again then.
+    Suspected(Timestamp),
+    /// It stays as it is: no other cluster serves.
+    Last,
+    /// It takes no traffic; with Drop it goes then.
+    Unready(Option<Timestamp>),
+    /// It is gone.
+    Dropped,
+}
+
+impl Silence {
+    /// Is it only silence that keeps the cluster out of the traffic?
+    pub(crate) fn unready_since(self) -> Option<Timestamp> {
+        match self {
+            Self::Settling { since, .. }
+            | Self::Lost {
+                since,
+                fate: Fate::Unready(_) | Fate::Dropped,
+            } => Some(since),
+            Self::Heard
+            | Self::Quiet { .. }
+            | Self::Lost {
+                fate: Fate::Kept | Fate::Suspected(_) | Fate::Last,
+                ..
+            } => None,
+        }
+    }
+
+    /// When time alone changes it.
+    pub(crate) fn due(self) -> Option<Timestamp> {
+        match self {
+            Self::Settling { until, .. }
+            | Self::Quiet { until }
+            | Self::Lost {
+                fate: Fate::Suspected(until),
+                ..
+            } => Some(until),
+            Self::Lost {
+                fate: Fate::Unready(drop),
+                ..
+            } => drop,
+            Self::Heard | Self::Lost { .. } => None,
+        }
+    }
+}
+
+/// What the hub makes of one cluster, by itself: that it may be the last is judged over all, by [`spare_the_last`].
+pub(crate) fn silence(
+    policy: &EndpointPolicy,
+    cluster: &ClusterFacts,
+    memory: &Memory,
+    fleet: &Fleet,
+    now: Timestamp,
+) -> Silence {
+    if cluster.reporting {
+        let Some(since) = memory.silent_since else {
+            return Silence::Heard;
+        };
+        let until = after(cluster.heard_since.unwrap_or(now), SETTLE_SECONDS);
+        return if now < until {
+            Silence::Settling { since, until }
+        } else {
+            Silence::Heard
+        };
+    }
+    let unheard = cluster.silent_since.unwrap_or(now);
+    let since = memory.silent_since.unwrap_or(unheard);
+    let until = after(unheard, policy.grace_seconds);
+    // What was made unready before a restart of the hub stays so.
+    if memory.silent_since.is_none() && now < until {
+        return Silence::Quiet { until };
+    }
+    let suspected = memory.silent_since.is_none() && is_suspected(fleet, unheard, policy);
+    let drop = after(since, policy.drop_after_seconds.max(policy.grace_seconds));
+    let fate = match policy.when_silent {
+        _ if suspected => Fate::Suspected(after(now, policy.grace_seconds)),
+        WhenSilent::Keep => Fate::Kept,
+        WhenSilent::Unready => Fate::Unready(None),
+        WhenSilent::Drop if now < drop => Fate::Unready(Some(drop)),
+        WhenSilent::Drop => Fate::Dropped,
+    };
+    Silence::Lost { since, fate }
+}
+
+/// Did more than half of the fleet, and at least three clusters, fall silent within one grace of that moment?
+fn is_suspected(fleet: &Fleet, moment: Timestamp, policy: &EndpointPolicy) -> bool {
+    let grace = SignedDuration::from_secs(policy.grace_seconds.into());
+    let from = moment.checked_sub(grace).unwrap_or(Timestamp::MIN);
+    let to = moment.checked_add(grace).unwrap_or(Timestamp::MAX);
+    let silent = &fleet.silent_since;
+    let together = silent.partition_point(|since| *since <= to)
+        - silent.partition_point(|since| *since < from);
+    together >= SUSPECT_MIN && together * 2 > fleet.joined
+}
+
+/// A cluster that could take traffic, for [`spare_the_last`].
+#[derive(Debug)]
+pub(crate) struct Candidate<'a> {
+    /// Would a request that arrives there reach a model server, as far as is known?
+    pub(crate) serves: bool,
+    /// What becomes of it.
+    pub(crate) silence: &'a mut Silence,
+}
+
+/// Where silence would leave no cluster that serves, the ones that were heard last stay in the traffic, and one that is
+/// back does not have to settle.
+pub(crate) fn spare_the_last(candidates: &mut [Candidate<'_>]) {
+    let served = |candidate: &Candidate<'_>| candidate.serves;
+    if candidates
+        .iter()
+        .any(|candidate| served(candidate) && candidate.silence.unready_since().is_none())
+    {
+        return;
+    }
+    let back = |silence: &Silence| matches!(silence, Silence::Settling { .. });
+    if candidates
+        .iter()
+        .any(|candidate| served(candidate) && back(candidate.silence))
+    {
+        for candidate in candidates.iter_mut().filter(|one| served(one)) {
+            if back(candidate.silence) {
+                *candidate.silence = Silence::Heard;
+            }
+        }
+        return;
+    }
+    let lost = candidates.iter().filter(|candidate| served(candidate));
+    let Some(latest) = lost
+        .filter_map(|candidate| candidate.silence.unready_since())
+        .max()
+    else {
+        return;
+    };
+    for candidate in candidates.iter_mut().filter(|one| served(one)) {
+        if let Silence::Lost { since, fate } = candidate.silence
+            && *since == latest
+        {
+            *fate = Fate::Last;
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! The record of one member cluster: its status, its finalizer, and what is to be told to it later.
+
+use std::{sync::Arc, time::Duration};
+
+use crds::{
+    condition::{self, CONNECTED, JOINED, Verdict},
+    labels, reason,
+    v1alpha1::{InferenceServer, MemberCluster, MemberClusterStatus, Released},
+};
+use hub_plan::facts::Membership;
+use k8s_openapi::jiff::Timestamp;
+use kube::{
+    Api, Client, ResourceExt,
+    api::{Patch, PatchParams},
+};
+use operator::{
+    cache::{Cache, ObjectKey},
+    wake::Next,
+};
+use proto::PlacementKey;
+use serde_json::json;
+
+use super::Error;
+use crate::{
+    clock::Clock,
+    observe::Wakeups,
+    place::{Placer, membership},
+    session::members::Member,
+};
+
+/// A cluster that leaves and can't be heard for this long is let go.
+const LEAVE_PATIENCE: Duration = Duration::from_secs(40);
+/// As many as the API takes: an InferenceServer is held rather than one forgotten.
+const RELEASED_MAX: usize = 1000;
+
+/// Reconciles MemberClusters.
+pub struct MemberReconciler {
+    /// For writes.
+    pub client: Client,
+    /// The records.
+    pub members: Cache<MemberCluster>,
+    /// What each cluster is told.
+    pub placer: Arc<Placer>,
+    /// Whom changes wake.
+    pub wakeups: Arc<Wakeups>,
+    /// What time it is.
+    pub clock: Clock,
+}
+
+/// What the hub knows of a cluster while it runs.
+struct Known {
+    connected: bool,
+    silent_since: Timestamp,
+    /// It is told of no placement.
+    idle: bool,
+    agent_version: String,
+    kubernetes_version: String,
+}
+
+impl MemberReconciler {
+    /// One pass: admits or dismisses the cluster, keeps its finalizer, and writes its status.
+    pub async fn reconcile(self: Arc<Self>, name: String) -> Next {
+        self.placer.fleet_changed();
+        let member = self.placer.member(&name);
+        let Some(record) = self.members.get(&ObjectKey::new("", &name)) else {
+            // Who targets it may have heard of it before it was gone.
+            self.wakeups.wake_targeting(&name);
+            return Next::Rest;
+        };
+        match self.pass(&record, member.as_deref()).await {
+            Ok(next) => next,
+            Err(error) if error.is_gone() => Next::Rest,
+            Err(error) => {
+                tracing::warn!(error = error.sentence(), "will try again");
+                Next::Retry
+            }
+        }
+    }
+
+    async fn pass(&self, record: &MemberCluster, member: Option<&Member>) -> Result<Next, Error> {
+        let known = member.map(known);
+        let held = record
+            .finalizers()
+            .iter()
+            .any(|finalizer| finalizer == labels::LEAVE);
+        let deleting = record.metadata.deletion_timestamp.is_some();
+        if membership(record) == Membership::Joined && !held {
+            self.set_finalizer(record, true).await?;
+        }
+        if let Some(member) = member {
+            self.forget(record, member).await?;
+        }
+        if deleting && held {
+            let Some(wait) = self.patience(record, known.as_ref()) else {
+                self.set_finalizer(record, false).await?;
+                return Ok(Next::Rest);
+            };
+            self.report(record, known).await?;
+            return Ok(wait);
+        }
+        self.report(record, known).await?;
+        Ok(Next::Rest)
+    }
+
+    /// What a cluster that leaves is waited for; `None`: for nothing any more.
+    fn patience(&self, record: &MemberCluster, known: Option<&Known>) -> Option<Next> {
+        let cluster = record.name_any();
+        let known = known.filter(|_| membership(record) == Membership::Leaving)?;
+        if known.connected {
+            if known.idle {
+                tracing::info!(cluster, "left: nothing of it is left there");
+                return None;
+            }
+            return Some(Next::Rest);
+        }
+        let given_up = known
+            .silent_since
+            .checked_add(LEAVE_PATIENCE)
+            .unwrap_or(Timestamp::MAX);
+        if self.clock.now() < given_up {
+            return Some(Next::After(self.clock.until(given_up)));
+        }
+        let servers = self.wakeups.targeting(&cluster).len();
+        tracing::warn!(
+            cluster,
+            servers,
+            "left without its agent: what it runs is left there"
+        );
+        None
+    }
+
+    async fn set_finalizer(&self, record: &MemberCluster, held: bool) -> Result<(), Error> {
+        let finalizers: &[&str] = if held { &[labels::LEAVE] } else { &[] };
+        let document = json!({
+            "apiVersion": "inferfleet.io/v1alpha1",
+            "kind": "MemberCluster",
+            "metadata": {"name": record.name_any(), "uid": record.uid(), "finalizers": finalizers},
+        });
+        let parameters = PatchParams::apply(labels::HUB).force();
+        let api: Api<MemberCluster> = Api::all(self.client.clone());
+        let written = api
+            .patch(&record.name_any(), &parameters, &Patch::Apply(document))
+            .await
+            .map_err(|source| failed("finalizer", record, source))?;
+        self.members.note(written);
+        Ok(())
+    }
+
+    /// Forgets what the agent has been told by now.
+    async fn forget(&self, record: &MemberCluster, member: &Member) -> Result<(), Error> {
+        let released = record.status.iter().flat_map(|status| &status.released);
+        let (confirmed, open): (Vec<_>, Vec<_>) =
+            released.partition(|part| is_confirmed(member, part));
+        if confirmed.is_empty() {
+            return Ok(());
+        }
+        let patch = json!({
+            "metadata": {"uid": record.uid(), "resourceVersion": record.resource_version()},
+            "status": {"released": open},
+        });
+        let written = patch_status(&self.client, record, &patch).await?;
+        self.members.note(written);
+        Ok(())
+    }
+
+    async fn report(&self, record: &MemberCluster, known: Option<Known>) -> Result<(), Error> {
+        let name = record.name_any();
+        let previous = record.status.clone().unwrap_or_default();
+        let servers = u32::try_from(self.wakeups.targeting(&name).len()).unwrap_or(u32::MAX);
+        let generation = record.metadata.generation.unwrap_or_default();
+        let mut status = status(previous.clone(), known, generation, self.clock.now());
+        status.servers = servers;
+        if status == previous {
+            return Ok(());
+        }
+        // The enrollment and what is released are written elsewhere: a copy of them here could undo a newer one.
+        let patch = json!({"metadata": {"uid": record.uid()}, "status": MemberClusterStatus {
+            enrollment: None,
+            released: Vec::new(),
+            ..status
+        }});
+        let written = patch_status(&self.client, record, &patch).await?;
+        self.members.note(written);
+        // Joined or not is a fact of every plan that targets it.
+        self.wakeups.wake_targeting(&name);
+        Ok(())
+    }
+}
+
+/// Records that a server goes without the word of a cluster that may still hold a part of it.
+///
+/// # Errors
+/// When the API server does not take it, or the record is full: then the server has to be held.
+pub async fn record(
+    client: &Client,
+    record: &MemberCluster,
+    server: &InferenceServer,
+) -> Result<MemberCluster, Error> {
+    let mut released = record
+        .status
+        .as_ref()
+        .map(|status| status.released.clone())
+        .unwrap_or_default();
+    let part = Released {
+        namespace: server.namespace().unwrap_or_default(),
+        name: server.name_any(),
+        uid: server.uid().unwrap_or_default(),
+        policy: server.spec.deletion_policy,
+    };
+    if released.contains(&part) {
+        return Ok(record.clone());
+    }
+    if released.len() >= RELEASED_MAX {
+        return Err(Error::full(ObjectKey::of(record)));
+    }
+    released.push(part);
+    let patch = json!({
+        "metadata": {"uid": record.uid(), "resourceVersion": record.resource_version()},
+        "status": {"released": released},
+    });
+    patch_status(client, record, &patch).await
+}
+
+async fn patch_status(
+    client: &Client,
+    record: &MemberCluster,
+    patch: &serde_json::Value,
+) -> Result<MemberCluster, Error> {
+    let api: Api<MemberCluster> = Api::all(client.clone());
+    api.patch_status(
+        &record.name_any(),
+        &PatchParams::default(),
+        &Patch::Merge(patch),
+    )
+    .await
+    .map_err(|source| failed("status", record, source))
+}
+
+fn failed(operation: &'static str, record: &MemberCluster, source: kube::Error) -> Error {
+    Error::refused(operation, "MemberCluster", ObjectKey::of(record), source)
+}
+
+fn known(member: &Member) -> Known {
+    let state = member.lock();
+    Known {
+        connected: state.session.is_some(),
+        silent_since: state.silent_since,
+        idle: state.machine.is_idle(),
+        agent_version: state.agent_version.clone(),
+        kubernetes_version: state.kubernetes_version.clone(),
+    }
+}
+
+/// Has the agent said that nothing of it is left, or that it is let go?
+fn is_confirmed(member: &Member, part: &Released) -> bool {
+    let Ok(key) = PlacementKey::new(&part.namespace, &part.name) else {
+        return true;
+    };
+    member.lock().machine.is_removed(&key, &part.uid)
+}
+
+/// The status of a member: is it in, and is it heard. What the enrollment wrote stays.
+fn status(
+    previous: MemberClusterStatus,
+    known: Option<Known>,
+    generation: i64,
+    now: Timestamp,
+) -> MemberClusterStatus {
+    let joined = match &previous.enrollment {
+        Some(enrollment) => {
+            let message = format!("cluster {} enrolled", enrollment.cluster_uid);
+            Verdict::yes(JOINED, reason::ENROLLED, message)
+        }
+        None => Verdict::no(
+            JOINED,
+            reason::CLUSTER_NOT_JOINED,
+            "no agent has enrolled with its join token",
+        ),
+    };
+    let connected = if known.as_ref().is_some_and(|known| known.connected) {
+        Verdict::yes(
+            CONNECTED,
+            reason::SESSION_OPEN,
+            "its agent has a live session",
+        )
+    } else {
+        Verdict::no(
+            CONNECTED,
+            reason::CLUSTER_NOT_CONNECTED,
+            "its agent has no session",
+        )
+    };
+    let (agent, kubernetes) = known
+        .map(|known| (known.agent_version, known.kubernetes_version))
+        .unwrap_or_default();
+    // A hub that has just started does not know the versions: what the last one wrote stands.
+    let newest = |new: String, old: String| if new.is_empty() { old } else { new };
+    MemberClusterStatus {
+        agent_version: newest(agent, previous.agent_version),
+        kubernetes_version: newest(kubernetes, previous.kubernetes_version),
+        conditions: condition::merge(&previous.conditions, &[joined, connected], generation, now),
+        enrollment: previous.enrollment,
+        servers: previous.servers,
+        released: previous.released,
+    }
+}
