@@ -135,6 +135,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn no_text_makes_it_panic(text in r"[$(){}a-z.\PC]{0,40}") {
             let _result = names(None).substitute(&text);

@@ -105,6 +105,23 @@ fn a_recreated_key_is_removed_before_it_is_sent_anew() {
 }
 
 #[test]
+fn a_tombstone_takes_the_answer_that_its_value_owed() {
+    let mut wire = Wire::new([]);
+    wire.connect();
+    wire.round();
+    wire.hub.want(key("a"), "u1", body("v1"));
+    let mut messages = wire.hub_says();
+    wire.hub.want(key("a"), "u2", body("v2"));
+    messages.extend(wire.hub_says());
+    assert_eq!(said(&messages), ["a of u1 is 1", "a of u1 goes"]);
+    wire.agent_hears(messages);
+    assert_eq!(wire.agent_says(), []);
+    wire.agent.removed(&key("a"), "u1");
+    assert_eq!(wire.round().1, [removed("a", "u1")]);
+    assert_eq!(said(&wire.hub_says()), ["a of u2 is 2"]);
+}
+
+#[test]
 fn the_agent_holds_a_new_uid_back_until_the_old_one_is_gone() {
     let mut wire = Wire::new([held("a", "u1", 5, "v1")]);
     wire.hub.want(key("a"), "u2", body("v2"));
