@@ -1,6 +1,14 @@
 //! Facts in, objects and verdicts out.
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
+mod backend;
 mod given;
+mod metadata;
+mod model_config;
 mod render;
+mod substitution;
 mod verdicts;
