@@ -6,6 +6,7 @@
 )]
 
 mod backend;
+mod gateway;
 mod given;
 mod metadata;
 mod model_config;

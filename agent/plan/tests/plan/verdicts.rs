@@ -1,12 +1,9 @@
 //! What a person reads: is it well, and if not, why.
 
 use agent_plan::{Kind, Outcome};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::given::{World, entry, pod, shown};
-
-/// Spoils a world.
-type Spoil<'a> = &'a dyn Fn(&mut World);
 
 fn all(world: &World) -> Vec<String> {
     world.report().verdicts.iter().map(shown).collect()
@@ -91,59 +88,6 @@ fn a_refused_object_is_told_by_its_step_alone() {
     );
     assert!(verdicts[1].starts_with("True"));
     assert!(verdicts[3].starts_with("True"));
-}
-
-#[test]
-fn a_gateway_that_cannot_take_the_route_says_why() {
-    let listener = |world: &mut World, name: &str| {
-        world.default_gateway.as_mut().unwrap().listener = Some(name.to_owned());
-    };
-    let cases: [(&str, Spoil<'_>); 6] = [
-        ("False GatewayNotSet: no Gateway is named", &|world| {
-            world.default_gateway = None;
-        }),
-        ("False GatewayAPIMissing: the Gateway API", &|world| {
-            world.gateway_api = false;
-        }),
-        ("False GatewayNotFound: Gateway infra/public", &|world| {
-            world.gateway = None;
-        }),
-        (
-            "False ListenerNotFound: Gateway infra/public has no listener web; it has tls, one-host, http",
-            &|world| listener(world, "web"),
-        ),
-        ("False NoHTTPListener: listener tls", &|world| {
-            listener(world, "tls");
-        }),
-        (
-            "False ListenerHostnameMismatch: listener one-host of Gateway infra/public is for a.example.com only",
-            &|world| listener(world, "one-host"),
-        ),
-    ];
-    for (expected, spoil) in cases {
-        let mut world = World::well();
-        spoil(&mut world);
-        let verdict = world.route_verdict();
-        assert!(verdict.starts_with(expected), "{verdict}");
-        let reason = world.report().endpoint.unwrap_err().reason;
-        assert!(expected.contains(reason), "{reason}");
-    }
-}
-
-#[test]
-fn an_endpoint_needs_an_ip_address() {
-    let mut world = World::well();
-    world.gateway.as_mut().unwrap()["status"]["addresses"] =
-        json!([{"type": "Hostname", "value": "lb.example.com"}]);
-    let refusal = world.report().endpoint.unwrap_err();
-    assert_eq!(refusal.reason, "NoAddress");
-    assert!(refusal.message.contains("lb.example.com"));
-    world.gateway.as_mut().unwrap()["status"] = Value::Null;
-    let refusal = world.report().endpoint.unwrap_err();
-    assert_eq!(
-        refusal.message,
-        "Gateway infra/public has no address yet: look at its conditions"
-    );
 }
 
 #[test]
