@@ -11,5 +11,6 @@ mod given;
 mod metadata;
 mod model_config;
 mod render;
+mod route;
 mod substitution;
 mod verdicts;

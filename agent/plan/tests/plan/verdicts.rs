@@ -91,48 +91,6 @@ fn a_refused_object_is_told_by_its_step_alone() {
 }
 
 #[test]
-fn a_route_is_judged_by_its_gateway_and_its_current_generation() {
-    let foreign = json!({
-        "controllerName": "example.com/policies",
-        "parentRef": {"namespace": "infra", "name": "public", "sectionName": "http"},
-        "conditions": [],
-    });
-    for (parents, expected) in [
-        (
-            json!([]),
-            "Unknown RoutePending: HTTPRoute llama-traffic-0 waits for Gateway infra/public to accept it",
-        ),
-        (json!([foreign.clone()]), "Unknown RoutePending"),
-        (
-            json!([foreign, entry("http", 5, "True", "True")]),
-            "True Provisioned",
-        ),
-        (
-            json!([entry("other", 5, "True", "True")]),
-            "Unknown RoutePending",
-        ),
-        (
-            json!([entry("http", 4, "False", "True")]),
-            "Unknown RoutePending: HTTPRoute llama-traffic-0 waits for Gateway infra/public: no Accepted yet for its generation 5",
-        ),
-        (
-            json!([entry("http", 5, "False", "True")]),
-            "False RouteNotAccepted: Gateway infra/public does not accept HTTPRoute llama-traffic-0: Accepted said (AcceptedReason)",
-        ),
-        (
-            json!([entry("http", 5, "True", "False")]),
-            "False RefsNotResolved",
-        ),
-    ] {
-        let mut world = World::well();
-        world.route.as_mut().unwrap()["status"]["parents"] = parents;
-        let verdict = world.route_verdict();
-        assert!(verdict.starts_with(expected), "{verdict}");
-        assert_eq!(world.report().route_accepted, expected.starts_with("True"));
-    }
-}
-
-#[test]
 fn a_rewrite_of_an_accepted_route_changes_nothing_until_it_is_refused() {
     let mut world = World::well();
     world.route.as_mut().unwrap()["metadata"]["generation"] = json!(6);
