@@ -88,6 +88,13 @@ impl World {
         }
     }
 
+    /// All is well but for the Deployment's status.
+    pub(crate) fn with_status(status: Value) -> Self {
+        let mut world = Self::well();
+        world.deployment.as_mut().unwrap()["status"] = status;
+        world
+    }
+
     pub(crate) fn ask<T>(&self, question: impl FnOnce(&PlacementInput<'_>) -> T) -> T {
         let placement: ServerPlacement = read(&self.placement);
         let gateway: Option<Gateway> = self.gateway.as_ref().map(read);

@@ -8,9 +8,11 @@
 mod backend;
 mod gateway;
 mod given;
+mod health;
 mod metadata;
 mod model_config;
 mod render;
+mod roll_out;
 mod route;
 mod substitution;
 mod verdicts;

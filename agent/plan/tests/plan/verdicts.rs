@@ -3,7 +3,7 @@
 use agent_plan::{Kind, Outcome};
 use serde_json::json;
 
-use crate::given::{World, entry, pod, shown};
+use crate::given::{World, entry, shown};
 
 fn all(world: &World) -> Vec<String> {
     world.report().verdicts.iter().map(shown).collect()
@@ -122,90 +122,6 @@ fn an_accepted_route_that_cannot_be_rewritten_still_admits_traffic() {
     let mut world = World::well();
     world.route = None;
     assert!(!world.report().route_accepted);
-}
-
-#[test]
-fn scaled_to_zero_is_not_down() {
-    let mut world = World::well();
-    world.placement["spec"]["replicas"] = json!(0);
-    world.deployment.as_mut().unwrap()["status"] = json!({"observedGeneration": 3});
-    assert!(world.health().starts_with("True ScaledToZero"));
-}
-
-#[test]
-fn a_roll_out_is_over_when_no_older_replica_is_left() {
-    let mut world = World::well();
-    let status = &mut world.deployment.as_mut().unwrap()["status"];
-    *status =
-        json!({"observedGeneration": 3, "replicas": 3, "updatedReplicas": 1, "readyReplicas": 2});
-    assert_eq!(
-        world.health(),
-        "Unknown Starting: 2 of 2 replicas ready; 1 of 2 are of the newest revision"
-    );
-    world.deployment.as_mut().unwrap()["status"]["observedGeneration"] = json!(2);
-    assert_eq!(
-        world.health(),
-        "Unknown Starting: 2 of 2 replicas ready; the Deployment controller has not seen the newest revision"
-    );
-    assert_eq!(world.report().replicas.ready, 2);
-}
-
-#[test]
-fn a_replica_that_is_not_ready_has_a_reason_one_can_act_on() {
-    let waiting = |reason: &str, message: &str| {
-        json!({"containerStatuses": [{
-            "name": "server", "image": "echo:1", "imageID": "", "ready": false, "restartCount": 0,
-            "state": {"waiting": {"reason": reason, "message": message}},
-        }]})
-    };
-    let crashed = json!({"containerStatuses": [{
-        "name": "server", "image": "echo:1", "imageID": "", "ready": false, "restartCount": 4,
-        "state": {"waiting": {"reason": "CrashLoopBackOff"}},
-        "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}},
-    }]});
-    let unschedulable = json!({"conditions": [{
-        "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are available: 3 Insufficient cpu.",
-    }]});
-    for (status, expected) in [
-        (json!({}), "Unknown Starting: 1 of 2 replicas ready"),
-        (
-            waiting("CreateContainerConfigError", "secret not found"),
-            "Unknown Starting: 1 of 2 replicas ready; Pod p: CreateContainerConfigError: secret not found",
-        ),
-        (
-            waiting("ImagePullBackOff", "Back-off pulling image"),
-            "False ImagePullFailed: 1 of 2 replicas ready; Pod p can't have image echo:1: ImagePullBackOff Back-off pulling image",
-        ),
-        (
-            crashed,
-            "False CrashLoop: 1 of 2 replicas ready; Pod p, container server: ended with exit code 137 after 4 restarts: OOMKilled",
-        ),
-        (
-            unschedulable,
-            "False Unschedulable: 1 of 2 replicas ready; Pod p: 0/3 nodes are available: 3 Insufficient cpu.",
-        ),
-    ] {
-        let mut world = World::well();
-        world.deployment.as_mut().unwrap()["status"]["readyReplicas"] = json!(1);
-        world.pods = vec![pod("p", &status)];
-        assert_eq!(world.health(), expected);
-    }
-}
-
-#[test]
-fn pods_of_others_and_those_that_leave_give_no_reason() {
-    let image = json!({"containerStatuses": [{
-        "name": "server", "image": "echo:1", "imageID": "", "ready": false, "restartCount": 0,
-        "state": {"waiting": {"reason": "ErrImagePull"}},
-    }]});
-    let mut others = pod("other", &image);
-    others["metadata"]["ownerReferences"][0]["name"] = json!("elsewhere-abc");
-    let mut leaving = pod("leaving", &image);
-    leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-    let mut world = World::well();
-    world.deployment.as_mut().unwrap()["status"]["readyReplicas"] = json!(1);
-    world.pods = vec![others, leaving];
-    assert_eq!(world.health(), "Unknown Starting: 1 of 2 replicas ready");
 }
 
 #[test]
