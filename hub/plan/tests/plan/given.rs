@@ -25,6 +25,7 @@ use k8s_openapi::{
 };
 use serde_json::json;
 
+#[derive(Debug)]
 pub(crate) struct Given {
     pub(crate) server: InferenceServer,
     pub(crate) profile: Option<RuntimeProfile>,
@@ -73,6 +74,14 @@ pub(crate) fn serving(address: &str) -> ClusterFacts {
             port: 80,
             ..EndpointFacts::default()
         }),
+    }
+}
+
+/// A cluster that joined and can't be heard.
+pub(crate) fn silent() -> ClusterFacts {
+    ClusterFacts {
+        membership: Membership::Joined,
+        ..ClusterFacts::default()
     }
 }
 

@@ -5,10 +5,13 @@
     reason = "a test fails by panicking"
 )]
 
+mod addresses;
+mod clusters;
 mod conditions;
 mod deletion;
 mod endpoints;
 mod given;
+mod memory;
 mod placements;
 mod routes;
 mod status;
