@@ -17,4 +17,5 @@ mod placements;
 mod properties;
 mod routes;
 mod status;
+mod verdict;
 mod weights;
