@@ -15,6 +15,7 @@ mod given;
 mod memory;
 mod placements;
 mod properties;
+mod ready;
 mod routes;
 mod status;
 mod verdict;
