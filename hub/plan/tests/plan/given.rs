@@ -108,6 +108,19 @@ pub(crate) fn healthy() -> Given {
     given
 }
 
+/// A server with this many targets, all of them well.
+pub(crate) fn many(count: usize) -> Given {
+    let mut given = healthy();
+    let names: Vec<_> = (0..count).map(|number| format!("c{number:03}")).collect();
+    let targets: Vec<_> = names.iter().map(|name| (name.as_str(), 1)).collect();
+    given.server = server(&targets);
+    given.clusters = names
+        .iter()
+        .map(|name| (cluster(name), serving("203.0.113.1")))
+        .collect();
+    given
+}
+
 pub(crate) fn server(targets: &[(&str, u32)]) -> InferenceServer {
     let target = |(name, weight): &(&str, u32)| ClusterTarget {
         cluster_id: (*name).to_owned(),

@@ -18,5 +18,6 @@ mod properties;
 mod ready;
 mod routes;
 mod status;
+mod summary;
 mod verdict;
 mod weights;
