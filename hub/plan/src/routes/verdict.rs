@@ -101,11 +101,14 @@ enum Judged {
 
 /// A verdict of an older generation stands while it is positive: a rewrite of the route must not look like a failure.
 fn judged(conditions: &[Condition], kind: &str, generation: Option<i64>) -> Judged {
+    // A controller need not say of which generation it speaks.
+    let is_current = |condition: &Condition| {
+        let seen = condition.observed_generation;
+        seen.is_none() || seen >= generation
+    };
     match conditions.iter().find(|condition| condition.type_ == kind) {
         Some(condition) if condition.status == "True" => Judged::Yes,
-        Some(condition)
-            if condition.status == "False" && condition.observed_generation >= generation =>
-        {
+        Some(condition) if condition.status == "False" && is_current(condition) => {
             Judged::No(format!("{}: {}", condition.reason, condition.message))
         }
         Some(_) | None => Judged::NotYet,

@@ -178,3 +178,12 @@ fn a_refusal_of_an_older_generation_is_none_of_this_one() {
         .generation = Some(2);
     assert_eq!(verdict(&given.facts()).state, State::Unknown);
 }
+
+#[test]
+fn a_refusal_without_a_generation_counts() {
+    let given = changed("False", "True", |entry| {
+        let conditions = &mut entry["conditions"];
+        conditions[0]["observedGeneration"] = Value::Null;
+    });
+    assert_eq!(verdict(&given.facts()).reason, "RouteNotAccepted");
+}
