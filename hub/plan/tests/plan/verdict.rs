@@ -187,3 +187,21 @@ fn a_refusal_without_a_generation_counts() {
     });
     assert_eq!(verdict(&given.facts()).reason, "RouteNotAccepted");
 }
+
+#[test]
+fn of_several_controllers_the_one_that_accepts_counts() {
+    let mut given = changed("False", "True", |_| ());
+    let mut route = given.observed.routes[0].as_ref().clone();
+    let accepted = healthy().observed.routes[0].status.clone().unwrap();
+    route
+        .status
+        .as_mut()
+        .unwrap()
+        .parents
+        .extend(accepted.parents);
+    for _ in 0..2 {
+        route.status.as_mut().unwrap().parents.reverse();
+        given.observed.routes = vec![Arc::new(route.clone())];
+        assert_eq!(told(&given), ACCEPTED);
+    }
+}
