@@ -362,6 +362,8 @@ fn a_refused_profile_is_not_told_as_a_fault_of_the_replicas() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn the_order_of_a_profiles_ports_restarts_no_replica(
         ports in Just(vec![("http", 8000), ("grpc", 9000), ("metrics", 7000), ("debug", 8000)]).prop_shuffle(),

@@ -271,6 +271,8 @@ fn a_gateway_without_an_address_still_takes_the_route() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn the_order_in_which_a_gateway_reports_its_addresses_changes_no_endpoint(
         addresses in Just(vec!["203.0.113.9", "2001:db8::1", "203.0.113.10", "lb.example"]).prop_shuffle(),

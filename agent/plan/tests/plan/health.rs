@@ -306,6 +306,8 @@ fn a_pod_that_leaves_gives_no_reason() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn the_first_pod_by_name_is_told_in_whatever_order_they_are_listed(
         pods in Just(vec![("a", 1), ("b", 2), ("c", 3)]).prop_shuffle(),

@@ -73,6 +73,8 @@ fn a_server_without_a_model_has_no_mount_and_no_volume() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn whatever_a_model_is_called_the_list_says_it(name in r#"["\\\PC]{1,40}"#, uri in r#"["\\\PC]{1,40}"#) {
         let mut world = World::well();

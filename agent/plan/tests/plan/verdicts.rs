@@ -319,6 +319,8 @@ fn outcome() -> impl Strategy<Value = Option<Outcome>> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn a_step_is_done_only_when_all_its_objects_are(outcomes in proptest::array::uniform5(outcome())) {
         let world = World::well();

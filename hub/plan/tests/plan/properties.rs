@@ -11,10 +11,10 @@ use crate::given::{Given, cluster, healthy, server, serving, silent};
 /// One cluster: its weight, its addresses, its ready replicas; whether its route is accepted and whether it is heard.
 type One = (u32, usize, u32, bool, bool);
 
-/// Up to twenty clusters, planned once while they were heard.
+/// Up to eleven clusters, planned once while they were heard.
 fn worlds() -> impl Strategy<Value = Given> {
     let one = (0..=4u32, 0..=3usize, 0..=2u32, any::<bool>(), any::<bool>());
-    proptest::collection::vec(one, 1..20).prop_map(|clusters| world(&clusters))
+    proptest::collection::vec(one, 1..12).prop_map(|clusters| world(&clusters))
 }
 
 fn world(clusters: &[One]) -> Given {
@@ -71,7 +71,7 @@ fn has_ready_endpoint(plan: &Plan, service: &str) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
     fn a_plan_of_what_is_already_so_changes_nothing(mut given in worlds()) {

@@ -78,38 +78,6 @@ fn a_listener_that_is_named_is_the_parents_section() {
 }
 
 #[test]
-fn each_way_in_which_a_route_fails_has_a_reason() {
-    let base = healthy();
-    let verdict = |accepted: &str, resolved: &str| {
-        let mut given = healthy();
-        given.observed.routes = vec![Arc::new(judged(
-            &base.observed.routes[0],
-            accepted,
-            resolved,
-        ))];
-        condition(&given.plan().status, CONDITION)
-    };
-    assert_eq!(verdict("True", "True"), "True Provisioned");
-    assert_eq!(verdict("False", "True"), "False RouteNotAccepted");
-    assert_eq!(verdict("True", "False"), "False RefsNotResolved");
-    assert_eq!(verdict("Unknown", "True"), "Unknown RoutePending");
-
-    let mut given = healthy();
-    given.gateway = None;
-    assert_eq!(
-        condition(&given.plan().status, CONDITION),
-        "False GatewayNotSet"
-    );
-    given.gateway_api = false;
-    let plan = given.plan();
-    assert_eq!(
-        condition(&plan.status, CONDITION),
-        "False GatewayAPIMissing"
-    );
-    assert!(plan.routes.is_empty());
-}
-
-#[test]
 fn a_rewritten_route_stays_accepted_until_its_gateway_refuses_it() {
     let mut given = healthy();
     let mut route = given.observed.routes[0].as_ref().clone();
@@ -122,24 +90,6 @@ fn a_rewritten_route_stays_accepted_until_its_gateway_refuses_it() {
     let mut refused = judged(&route, "False", "True");
     refused.metadata.generation = Some(2);
     given.observed.routes = vec![Arc::new(refused)];
-    assert_eq!(
-        condition(&given.plan().status, CONDITION),
-        "Unknown RoutePending"
-    );
-}
-
-#[test]
-fn another_controllers_verdict_is_ignored() {
-    let mut given = healthy();
-    let mut route = given.observed.routes[0].as_ref().clone();
-    for parent in route
-        .status
-        .iter_mut()
-        .flat_map(|status| &mut status.parents)
-    {
-        parent.parent_ref.name = "another".to_owned();
-    }
-    given.observed.routes = vec![Arc::new(route)];
     assert_eq!(
         condition(&given.plan().status, CONDITION),
         "Unknown RoutePending"

@@ -76,21 +76,6 @@ fn a_weight_that_many_addresses_share_is_told_as_a_fraction_in_lowest_terms() {
 }
 
 #[test]
-fn a_cluster_that_is_not_ready_stays_in_its_class_and_weighs_nothing() {
-    let shares = [
-        share("a", 3, 1, false),
-        share("b", 3, 1, true),
-        share("c", 1, 1, false),
-    ];
-    let (classes, _) = classes(&shares);
-    let weights: Vec<_> = classes
-        .iter()
-        .map(|class| (class.weight, class.clusters.len()))
-        .collect();
-    assert_eq!(weights, [(0, 1), (3, 2)]);
-}
-
-#[test]
 fn clusters_of_one_class_come_in_the_order_of_their_names() {
     let shares = [
         share("b", 2, 1, true),
