@@ -137,10 +137,10 @@ fn the_newest_end_of_a_container_is_told() {
 
 #[test]
 fn a_first_end_with_an_error_is_a_crash() {
-    let ended = json!({"terminated": {"exitCode": 3}});
+    let ended = json!({"terminated": {"exitCode": 3, "reason": "Error"}});
     assert_eq!(
         with_pods(vec![pod("p", &container(0, &ended, &Value::Null))]).health(),
-        "False CrashLoop: 1 of 2 replicas ready; Pod p, container server: ended with exit code 3 after 0 restarts: "
+        "False CrashLoop: 1 of 2 replicas ready; Pod p, container server: ended with exit code 3 after 0 restarts: Error"
     );
 }
 
