@@ -40,8 +40,9 @@ pub fn placements(
     let deleting = server.metadata.deletion_timestamp.is_some();
     let mut placements = Placements::default();
     let mut indices: BTreeMap<&Option<GatewayReference>, usize> = BTreeMap::new();
-    for cluster in targets(server) {
-        let intent = match (deleting, profile, gateways.get(&cluster)) {
+    let targets = targets(server);
+    for cluster in &targets {
+        let intent = match (deleting, profile, gateways.get(cluster)) {
             (true, _, _) => Intent::Remove,
             // A MemberCluster that does not exist has no session to say anything in.
             (false, _, None) => continue,
@@ -57,13 +58,10 @@ pub fn placements(
                 Intent::Run(index)
             }
         };
-        placements.intents.insert(cluster, intent);
+        placements.intents.insert(cluster.clone(), intent);
     }
-    for holder in holders {
-        placements
-            .intents
-            .entry(holder.clone())
-            .or_insert(Intent::Remove);
+    for former in holders.difference(&targets) {
+        placements.intents.insert(former.clone(), Intent::Remove);
     }
     placements
 }

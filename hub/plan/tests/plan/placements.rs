@@ -220,3 +220,11 @@ fn a_target_that_can_be_no_clusters_name_is_none() {
     let server = server(&[("East", 1), ("a.b", 1), ("east", 1), (&"x".repeat(64), 1)]);
     assert_eq!(targets(&server), BTreeSet::from([cluster("east")]));
 }
+
+#[test]
+fn a_target_without_a_member_cluster_is_told_nothing_though_it_may_hold_a_placement() {
+    let holders = BTreeSet::from([cluster("east")]);
+    let server = server(&[("east", 1)]);
+    let planned = placements(&server, Some(&profile()), &gateways(&[]), &holders);
+    assert!(planned.intents.is_empty());
+}
