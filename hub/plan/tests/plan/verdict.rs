@@ -122,7 +122,10 @@ fn an_accepted_route_waits_for_the_verdict_on_its_references() {
     let given = changed("True", "True", |entry| {
         entry["conditions"].as_array_mut().unwrap().pop();
     });
-    assert_eq!(verdict(&given.facts()).state, State::Unknown);
+    assert_eq!(
+        told(&given),
+        "Unknown RoutePending: Gateway infra/public has not said ResolvedRefs of HTTPRoute llama-discovery-0"
+    );
 }
 
 #[test]

@@ -66,6 +66,18 @@ fn the_two_weights_that_are_nearest_as_a_ratio_share_the_lighter_ones_class() {
 }
 
 #[test]
+fn weights_are_near_each_other_by_what_an_address_gets() {
+    let mut shares = weighing(&(0..16).map(|power| 1 << power).collect::<Vec<_>>());
+    shares.push(share("shared", 27, 3, true));
+    let (classes, _) = classes(&shares);
+    let shared = classes
+        .iter()
+        .find(|class| class.clusters.len() > 1)
+        .unwrap();
+    assert_eq!((shared.suffix.as_str(), shared.weight), ("-w8", 35));
+}
+
+#[test]
 fn a_weight_that_many_addresses_share_is_told_as_a_fraction_in_lowest_terms() {
     let shares = [
         share("a", 4, 6, true),
