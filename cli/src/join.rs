@@ -5,7 +5,7 @@ use std::{fmt::Write as _, str::FromStr, time::Duration};
 use anyhow::{Context, bail};
 use crds::{
     ClusterName,
-    v1alpha1::{GatewayReference, JoinToken, MemberCluster, MemberClusterSpec},
+    v1alpha1::{GatewayReference, JoinToken, MemberCluster},
 };
 use k8s_openapi::{
     api::core::v1::{ConfigMap, Service},
@@ -185,17 +185,11 @@ impl Join {
             sha256: hexadecimal(token.as_bytes()),
             expires_at: Time(expiry()),
         };
-        let token = MemberClusterSpec {
-            join_token: Some(join_token),
-            gateway: None,
-        };
-        self.write(&client, TOKEN_MANAGER, &token).await?;
+        let token = json!({"joinToken": join_token});
+        self.write(&client, TOKEN_MANAGER, token).await?;
         if let Some(Gateway(gateway)) = &self.gateway {
-            let spec = MemberClusterSpec {
-                join_token: None,
-                gateway: Some(gateway.clone()),
-            };
-            self.write(&client, GATEWAY_MANAGER, &spec).await?;
+            self.write(&client, GATEWAY_MANAGER, json!({"gateway": gateway}))
+                .await?;
         }
         Ok(())
     }
@@ -204,7 +198,7 @@ impl Join {
         &self,
         client: &Client,
         manager: &str,
-        spec: &MemberClusterSpec,
+        spec: serde_json::Value,
     ) -> anyhow::Result<()> {
         let document = json!({
             "apiVersion": "inferfleet.io/v1alpha1",

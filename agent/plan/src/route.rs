@@ -86,11 +86,12 @@ fn path(kind: HttpRouteRulesMatchesPathType, value: String) -> HttpRouteRulesMat
 
 fn rewrite(path: HttpRouteRulesFiltersUrlRewritePath) -> HttpRouteRulesFilters {
     HttpRouteRulesFilters {
+        r#type: HttpRouteRulesFiltersType::UrlRewrite,
         url_rewrite: Some(HttpRouteRulesFiltersUrlRewrite {
             hostname: None,
             path: Some(path),
         }),
-        ..filter(HttpRouteRulesFiltersType::UrlRewrite)
+        ..HttpRouteRulesFilters::default()
     }
 }
 
@@ -102,6 +103,7 @@ fn named_placement(placement: &ServerPlacement) -> HttpRouteRulesFilters {
         .cloned()
         .unwrap_or_default();
     HttpRouteRulesFilters {
+        r#type: HttpRouteRulesFiltersType::ResponseHeaderModifier,
         response_header_modifier: Some(HttpRouteRulesFiltersResponseHeaderModifier {
             set: Some(vec![HttpRouteRulesFiltersResponseHeaderModifierSet {
                 name: labels::PLACEMENT_HEADER.to_owned(),
@@ -109,20 +111,7 @@ fn named_placement(placement: &ServerPlacement) -> HttpRouteRulesFilters {
             }]),
             ..HttpRouteRulesFiltersResponseHeaderModifier::default()
         }),
-        ..filter(HttpRouteRulesFiltersType::ResponseHeaderModifier)
-    }
-}
-
-fn filter(kind: HttpRouteRulesFiltersType) -> HttpRouteRulesFilters {
-    HttpRouteRulesFilters {
-        r#type: kind,
-        cors: None,
-        extension_ref: None,
-        request_header_modifier: None,
-        request_mirror: None,
-        request_redirect: None,
-        response_header_modifier: None,
-        url_rewrite: None,
+        ..HttpRouteRulesFilters::default()
     }
 }
 

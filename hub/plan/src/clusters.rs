@@ -202,7 +202,7 @@ impl Draft<'_> {
                 .as_ref()
                 .map(|placement| placement.replicas)
                 .unwrap_or_default(),
-            part: if found.due.is_some() {
+            part: if found.draining_since.is_some() && found.due.is_some() {
                 Part::Left
             } else {
                 self.part(facts)

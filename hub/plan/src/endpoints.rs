@@ -56,44 +56,61 @@ pub fn discovery(facts: &Facts<'_>, clusters: &[Cluster]) -> Discovery {
         .filter_map(|cluster| share(cluster))
         .collect();
     let (classes, merged) = classes(&shares);
-    let base = names::discovery_service(facts.name());
     let mut discovery = Discovery {
         merged,
         ..Discovery::default()
     };
-    let mut add = |service: String, of: &[&&Cluster]| {
-        for cluster in of {
+    for (service, members) in services(facts, &published, &classes) {
+        for cluster in members {
             discovery.slices.extend(slices(facts, &service, cluster));
         }
         discovery.services.push(self::service(facts, service));
-    };
-    add(base.clone(), &published.iter().collect::<Vec<_>>());
-    for Class {
-        suffix, clusters, ..
-    } in classes.iter().filter(|class| !class.suffix.is_empty())
-    {
-        let service = class_service(facts, suffix);
-        let of: Vec<_> = published
-            .iter()
-            .filter(|cluster| {
-                clusters.contains(&cluster.name)
-                    || (cluster.draining_since.is_some() && is_in(facts, &service, &cluster.name))
-            })
-            .collect();
-        add(service, &of);
     }
-    discovery.backends = classes
-        .iter()
-        .map(|class| {
-            let service = if class.suffix.is_empty() {
-                base.clone()
-            } else {
-                class_service(facts, &class.suffix)
-            };
-            (service, class.weight)
-        })
-        .collect();
+    let backend = |class: &Class| (service_of(facts, class), class.weight);
+    discovery.backends = classes.iter().map(backend).collect();
     discovery
+}
+
+/// The Services with their clusters: `<name>-endpoints`, then those of the classes, then those of classes that are no more
+/// while something drains in them.
+fn services<'a>(
+    facts: &Facts<'_>,
+    published: &[&'a Cluster],
+    classes: &[Class],
+) -> Vec<(String, Vec<&'a Cluster>)> {
+    let base = names::discovery_service(facts.name());
+    let drains_in = |cluster: &Cluster, service: &str| {
+        cluster.draining_since.is_some() && is_in(facts, service, &cluster.name)
+    };
+    let mut services = vec![(base.clone(), published.to_vec())];
+    for class in classes.iter().filter(|class| !class.suffix.is_empty()) {
+        let service = service_of(facts, class);
+        let is_of = |cluster: &&&Cluster| {
+            class.clusters.contains(&cluster.name) || drains_in(cluster, &service)
+        };
+        let members = published.iter().filter(is_of).copied().collect();
+        services.push((service, members));
+    }
+    for service in &facts.observed.services {
+        let name = service.metadata.name.clone().unwrap_or_default();
+        if services.iter().any(|(planned, _)| *planned == name) {
+            continue;
+        }
+        let members = published.iter().filter(|cluster| drains_in(cluster, &name));
+        let members: Vec<_> = members.copied().collect();
+        if !members.is_empty() {
+            services.push((name, members));
+        }
+    }
+    services
+}
+
+fn service_of(facts: &Facts<'_>, class: &Class) -> String {
+    if class.suffix.is_empty() {
+        names::discovery_service(facts.name())
+    } else {
+        class_service(facts, &class.suffix)
+    }
 }
 
 /// An endpoint is published once it leads somewhere, and from then on as long as it is there.

@@ -68,8 +68,9 @@ pub fn placements(
     let leave = leave(server);
     let mut placements = Placements::default();
     let mut indices: BTreeMap<&Option<GatewayReference>, usize> = BTreeMap::new();
-    for cluster in targets(server) {
-        let intent = match (leaving, profile, gateways.get(&cluster)) {
+    let targets = targets(server);
+    for cluster in &targets {
+        let intent = match (leaving, profile, gateways.get(cluster)) {
             (true, _, _) => leave.clone(),
             // A MemberCluster that does not exist has no session to say anything in.
             (false, _, None) => continue,
@@ -85,14 +86,11 @@ pub fn placements(
                 Intent::Run(index)
             }
         };
-        placements.intents.insert(cluster, intent);
+        placements.intents.insert(cluster.clone(), intent);
     }
     let former = if leaving { leave } else { Intent::Remove };
-    for holder in holders {
-        placements
-            .intents
-            .entry(holder.clone())
-            .or_insert_with(|| former.clone());
+    for holder in holders.difference(&targets) {
+        placements.intents.insert(holder.clone(), former.clone());
     }
     placements
 }

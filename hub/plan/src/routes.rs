@@ -100,20 +100,6 @@ fn rewrite(prefix: String) -> HttpRouteRulesFilters {
                 replace_full_path: None,
             }),
         }),
-        ..filter()
-    }
-}
-
-/// A filter of no kind: the type has no default.
-fn filter() -> HttpRouteRulesFilters {
-    HttpRouteRulesFilters {
-        cors: None,
-        extension_ref: None,
-        request_header_modifier: None,
-        request_mirror: None,
-        request_redirect: None,
-        response_header_modifier: None,
-        r#type: HttpRouteRulesFiltersType::UrlRewrite,
-        url_rewrite: None,
+        ..HttpRouteRulesFilters::default()
     }
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use agent_plan::{
-    GatewayFact, ObjectId, Outcome, Outcomes, PlacementInput, PlacementPlan, Report, judge, plan,
+    GatewayFact, Kind, ObjectId, Outcome, Outcomes, PlacementInput, PlacementPlan, Report, judge,
+    plan,
 };
 use crds::{
     condition::Verdict,
@@ -87,6 +88,13 @@ impl World {
         }
     }
 
+    /// All is well but for the Deployment's status.
+    pub(crate) fn with_status(status: Value) -> Self {
+        let mut world = Self::well();
+        world.deployment.as_mut().unwrap()["status"] = status;
+        world
+    }
+
     pub(crate) fn ask<T>(&self, question: impl FnOnce(&PlacementInput<'_>) -> T) -> T {
         let placement: ServerPlacement = read(&self.placement);
         let gateway: Option<Gateway> = self.gateway.as_ref().map(read);
@@ -113,8 +121,40 @@ impl World {
         })
     }
 
+    /// The content of the profile.
+    pub(crate) fn content(&mut self) -> &mut Value {
+        &mut self.placement["spec"]["runtime"]["content"]
+    }
+
+    /// The Gateway has these listeners.
+    pub(crate) fn listen(&mut self, listeners: Value) {
+        self.gateway.as_mut().unwrap()["spec"]["listeners"] = listeners;
+    }
+
+    /// The Gateway reports these addresses.
+    pub(crate) fn address(&mut self, addresses: Value) {
+        self.gateway.as_mut().unwrap()["status"]["addresses"] = addresses;
+    }
+
     pub(crate) fn plan(&self) -> PlacementPlan {
         self.ask(plan)
+    }
+
+    /// The planned object of this kind, as JSON.
+    pub(crate) fn rendered(&self, kind: Kind) -> Value {
+        let plan = self.plan();
+        let object = plan.objects.iter().find(|object| object.id().kind == kind);
+        serde_json::to_value(object.unwrap()).unwrap()
+    }
+
+    /// The planned Pod, as JSON.
+    pub(crate) fn pod(&self) -> Value {
+        self.rendered(Kind::Deployment)["spec"]["template"]["spec"].clone()
+    }
+
+    /// The planned container, as JSON.
+    pub(crate) fn container(&self) -> Value {
+        self.pod()["containers"][0].clone()
     }
 
     /// The report when every object is as planned.
@@ -171,6 +211,13 @@ pub(crate) fn pod(name: &str, status: &Value) -> Value {
 pub(crate) fn shown(verdict: &Verdict) -> String {
     let state = verdict.state.as_str();
     format!("{state} {}: {}", verdict.reason, verdict.message)
+}
+
+pub(crate) fn id(kind: Kind, name: &str) -> ObjectId {
+    ObjectId {
+        kind,
+        name: name.to_owned(),
+    }
 }
 
 fn read<T: serde::de::DeserializeOwned>(value: &Value) -> T {

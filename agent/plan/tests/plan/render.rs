@@ -3,15 +3,10 @@
 use std::{fmt::Write, fs, path::Path};
 
 use agent_plan::{Kind, Object, ObjectId};
+use crds::condition::State;
 use serde_json::{Value, json};
 
-use crate::given::{World, shown};
-
-fn rendered(world: &World, kind: Kind) -> Value {
-    let plan = world.plan();
-    let object = plan.objects.iter().find(|object| object.id().kind == kind);
-    serde_json::to_value(object.unwrap()).unwrap()
-}
+use crate::given::{World, id, pod, shown};
 
 fn kinds(world: &World) -> Vec<&'static str> {
     let plan = world.plan();
@@ -21,11 +16,14 @@ fn kinds(world: &World) -> Vec<&'static str> {
         .collect()
 }
 
-fn id(kind: Kind, name: &str) -> ObjectId {
-    ObjectId {
-        kind,
-        name: name.to_owned(),
-    }
+/// All that a world in which all is well has.
+fn owned() -> Vec<ObjectId> {
+    World::well()
+        .plan()
+        .objects
+        .iter()
+        .map(Object::id)
+        .collect()
 }
 
 /// A Pod template that changes with the agent's version restarts every replica of every fleet: change the file only
@@ -47,14 +45,14 @@ fn the_echo_profile_renders_as_ever() {
 fn to_scale_changes_nothing_but_the_number() {
     let (mut one, two) = (World::well(), World::well());
     one.placement["spec"]["replicas"] = json!(1);
-    let mut expected = rendered(&two, Kind::Deployment);
+    let mut expected = two.rendered(Kind::Deployment);
     expected["spec"]["replicas"] = json!(1);
-    assert_eq!(rendered(&one, Kind::Deployment), expected);
+    assert_eq!(one.rendered(Kind::Deployment), expected);
 }
 
 #[test]
 fn the_selector_is_in_the_pods_labels_and_is_one_label() {
-    let deployment = rendered(&World::well(), Kind::Deployment);
+    let deployment = World::well().rendered(Kind::Deployment);
     let selector = &deployment["spec"]["selector"]["matchLabels"];
     assert_eq!(selector, &json!({"inferfleet.io/server": "llama"}));
     assert_eq!(
@@ -62,7 +60,7 @@ fn the_selector_is_in_the_pods_labels_and_is_one_label() {
         "llama"
     );
     assert_eq!(
-        &rendered(&World::well(), Kind::Service)["spec"]["selector"],
+        &World::well().rendered(Kind::Service)["spec"]["selector"],
         selector
     );
 }
@@ -76,7 +74,7 @@ fn a_server_without_a_model_has_no_model_list_and_mounts_none() {
         kinds(&world),
         ["ServiceAccount", "Deployment", "Service", "HTTPRoute"]
     );
-    let pod = &rendered(&world, Kind::Deployment)["spec"]["template"]["spec"];
+    let pod = &world.rendered(Kind::Deployment)["spec"]["template"]["spec"];
     assert_eq!(pod["volumes"], Value::Null);
     assert!(
         !pod["containers"][0]["env"]
@@ -90,62 +88,106 @@ fn a_server_without_a_model_has_no_model_list_and_mounts_none() {
 }
 
 #[test]
-fn a_profile_that_cannot_be_rendered_says_where_and_ends_nothing() {
+fn a_profile_that_cannot_be_rendered_ends_nothing() {
     let mut world = World::well();
-    world.owned = vec![id(Kind::Deployment, "llama"), id(Kind::Service, "llama")];
-    let content = ["spec", "runtime", "content"];
-    for (field, value, message) in [
-        (
-            "args",
-            json!(["a", "$(model.nme)"]),
-            "RuntimeProfile echo, spec.args[1]: $(model.nme) is unknown: use one of model.name, model.uri, port.grpc, port.http, port.metrics, or $$( for a literal $(",
-        ),
-        (
-            "images",
-            json!([{"vendor": "nvidia", "image": "cuda"}]),
-            "RuntimeProfile echo, spec.images: no image is of vendor none, and no accelerator is asked for",
-        ),
-        (
-            "ports",
-            json!([{"name": "grpc", "port": 1}]),
-            "RuntimeProfile echo, spec.ports: one port must be named http",
-        ),
-    ] {
-        let before = world.placement.clone();
-        let mut at = &mut world.placement;
-        for step in content {
-            at = &mut at[step];
-        }
-        if field == "ports" {
-            at["args"] = json!([]);
-        }
-        at[field] = value;
-        assert_eq!(world.plan().removals, [], "{field}");
-        let report = world.report();
-        assert_eq!(
-            shown(&report.verdicts[0]),
-            format!("False InvalidProfile: {message}")
-        );
-        assert_eq!(report.verdicts[3].state, crds::condition::State::Unknown);
-        world.placement = before;
-    }
+    world.owned = owned();
+    world.content()["images"] = json!([]);
+    assert_eq!(world.plan().removals, []);
+}
+
+#[test]
+fn a_profile_that_cannot_be_rendered_keeps_neither_route_nor_model_list_from_being_applied() {
+    let mut world = World::well();
+    world.content()["images"] = json!([]);
+    assert_eq!(kinds(&world), ["ConfigMap", "HTTPRoute"]);
+    let states = world.report().verdicts.map(|verdict| verdict.state);
+    assert_eq!(states[1..3], [State::True, State::True]);
 }
 
 #[test]
 fn what_the_plan_no_longer_has_is_removed() {
     let mut world = World::well();
-    world.owned = vec![
-        id(Kind::ConfigMap, "llama-model-config"),
-        id(Kind::Deployment, "llama"),
+    world.owned = owned();
+    let surplus = [
+        id(Kind::ServiceAccount, "old"),
+        id(Kind::ConfigMap, "old"),
+        id(Kind::Deployment, "old"),
+        id(Kind::Service, "old"),
         id(Kind::HttpRoute, "llama-traffic-1"),
     ];
+    world.owned.extend(surplus.clone());
+    assert_eq!(world.plan().removals, surplus);
+}
+
+#[test]
+fn a_plan_of_what_is_already_there_removes_nothing() {
+    let mut world = World::well();
+    world.owned = owned();
+    assert_eq!(world.plan().removals, []);
+}
+
+#[test]
+fn an_object_of_another_kind_is_not_taken_for_the_planned_one_of_its_name() {
+    let mut world = World::well();
+    world.owned = vec![id(Kind::ConfigMap, "llama")];
+    assert_eq!(world.plan().removals, world.owned);
+}
+
+#[test]
+fn a_model_list_goes_with_its_model() {
+    let mut world = World::well();
+    world.owned = owned();
+    world.placement["spec"]["model"] = Value::Null;
+    world.content()["args"] = json!([]);
     assert_eq!(
         world.plan().removals,
-        [id(Kind::HttpRoute, "llama-traffic-1")]
+        [id(Kind::ConfigMap, "llama-model-config")]
     );
-    world.placement["spec"]["model"] = Value::Null;
-    world.placement["spec"]["runtime"]["content"]["args"] = json!([]);
-    assert_eq!(world.plan().removals.len(), 2);
+}
+
+#[test]
+fn a_missing_gateway_keeps_no_other_object_from_being_removed() {
+    let mut world = World::well();
+    world.owned = vec![
+        id(Kind::Service, "old"),
+        id(Kind::HttpRoute, "llama-traffic-0"),
+    ];
+    world.gateway = None;
+    assert_eq!(world.plan().removals, [id(Kind::Service, "old")]);
+}
+
+#[test]
+fn a_route_outlives_its_listener_and_the_gateway_api() {
+    let mut world = World::well();
+    world.owned = vec![id(Kind::HttpRoute, "llama-traffic-0")];
+    world.listen(json!([]));
+    assert_eq!(world.plan().removals, []);
+    world.gateway_api = false;
+    assert_eq!(world.plan().removals, []);
+}
+
+#[test]
+fn what_an_object_names_comes_before_it() {
+    assert_eq!(
+        kinds(&World::well()),
+        [
+            "ConfigMap",
+            "ServiceAccount",
+            "Deployment",
+            "Service",
+            "HTTPRoute"
+        ]
+    );
+}
+
+#[test]
+fn what_became_of_the_objects_changes_nothing_of_what_is_planned() {
+    let (before, mut world) = (World::well().plan(), World::well());
+    world.deployment = None;
+    world.route = None;
+    world.pods = vec![pod("p", &json!({}))];
+    world.address(json!([]));
+    assert_eq!(world.plan(), before);
 }
 
 #[test]
@@ -164,7 +206,7 @@ fn the_placements_own_gateway_beats_the_default() {
     // As a whole: the default's listener is one of another Gateway.
     world.default_gateway.as_mut().unwrap().listener = Some("one-host".to_owned());
     world.placement["spec"]["gateway"] = json!({"namespace": "own", "name": "gate"});
-    let route = rendered(&world, Kind::HttpRoute);
+    let route = world.rendered(Kind::HttpRoute);
     assert_eq!(
         route["spec"]["parentRefs"],
         json!([{"namespace": "own", "name": "gate", "sectionName": "http"}])

@@ -1,12 +1,33 @@
 //! What a person reads: is it well, and if not, why.
 
-use agent_plan::{Kind, Outcome};
-use serde_json::{Value, json};
+use agent_plan::{Kind, ObjectId, Outcome, Outcomes, Report, judge, plan, unwritten};
+use crds::condition::State;
+use proptest::prelude::*;
+use serde_json::json;
 
-use crate::given::{World, entry, pod, shown};
+use crate::given::{World, entry, shown};
 
-/// Spoils a world.
-type Spoil<'a> = &'a dyn Fn(&mut World);
+const REFUSED: Outcome = Outcome::Refused {
+    reason: crds::reason::NAME_CONFLICT,
+    message: String::new(),
+};
+
+/// The report after this became of the objects of one kind, and all else is as planned.
+fn after(world: &World, kind: Kind, outcome: &Outcome) -> Report {
+    world.report_after(|id| {
+        let is_of_kind = id.kind == kind;
+        if is_of_kind {
+            outcome.clone()
+        } else {
+            Outcome::Current
+        }
+    })
+}
+
+/// The report when nothing was tried yet.
+fn before_any_write(world: &World) -> Report {
+    world.ask(|input| judge(input, &plan(input), &Outcomes::new()))
+}
 
 fn all(world: &World) -> Vec<String> {
     world.report().verdicts.iter().map(shown).collect()
@@ -51,16 +72,6 @@ fn what_was_just_written_is_not_judged_by_what_it_was() {
 }
 
 #[test]
-fn a_new_deployment_is_starting_before_its_controller_has_seen_it() {
-    let mut world = World::well();
-    world.deployment =
-        Some(json!({"metadata": {"name": "llama", "namespace": "team-a", "generation": 1}}));
-    assert!(world.health().starts_with("Unknown Starting: 0 of 2"));
-    world.deployment = None;
-    assert!(world.health().starts_with("Unknown Starting: 0 of 2"));
-}
-
-#[test]
 fn what_is_left_of_a_placement_on_its_way_out_still_counts() {
     let report = World::well().ask(agent_plan::leaving);
     let reasons: Vec<&str> = report
@@ -72,120 +83,6 @@ fn what_is_left_of_a_placement_on_its_way_out_still_counts() {
     assert_eq!(report.replicas.ready, 2);
     assert!(!report.route_accepted);
     assert!(report.endpoint.is_ok());
-}
-
-#[test]
-fn a_refused_object_is_told_by_its_step_alone() {
-    let report = World::well().report_after(|id| match id.kind {
-        Kind::Service => Outcome::Refused {
-            reason: crds::reason::NAME_CONFLICT,
-            message: "Service team-a/llama exists".to_owned(),
-        },
-        Kind::ServiceAccount => Outcome::Failed("no answer".to_owned()),
-        Kind::ConfigMap | Kind::Deployment | Kind::HttpRoute => Outcome::Current,
-    });
-    let verdicts: Vec<String> = report.verdicts.iter().map(shown).collect();
-    assert_eq!(
-        verdicts[0],
-        "False NameConflict: Service team-a/llama exists"
-    );
-    assert!(verdicts[1].starts_with("True"));
-    assert!(verdicts[3].starts_with("True"));
-}
-
-#[test]
-fn a_gateway_that_cannot_take_the_route_says_why() {
-    let listener = |world: &mut World, name: &str| {
-        world.default_gateway.as_mut().unwrap().listener = Some(name.to_owned());
-    };
-    let cases: [(&str, Spoil<'_>); 6] = [
-        ("False GatewayNotSet: no Gateway is named", &|world| {
-            world.default_gateway = None;
-        }),
-        ("False GatewayAPIMissing: the Gateway API", &|world| {
-            world.gateway_api = false;
-        }),
-        ("False GatewayNotFound: Gateway infra/public", &|world| {
-            world.gateway = None;
-        }),
-        (
-            "False ListenerNotFound: Gateway infra/public has no listener web; it has tls, one-host, http",
-            &|world| listener(world, "web"),
-        ),
-        ("False NoHTTPListener: listener tls", &|world| {
-            listener(world, "tls");
-        }),
-        (
-            "False ListenerHostnameMismatch: listener one-host of Gateway infra/public is for a.example.com only",
-            &|world| listener(world, "one-host"),
-        ),
-    ];
-    for (expected, spoil) in cases {
-        let mut world = World::well();
-        spoil(&mut world);
-        let verdict = world.route_verdict();
-        assert!(verdict.starts_with(expected), "{verdict}");
-        let reason = world.report().endpoint.unwrap_err().reason;
-        assert!(expected.contains(reason), "{reason}");
-    }
-}
-
-#[test]
-fn an_endpoint_needs_an_ip_address() {
-    let mut world = World::well();
-    world.gateway.as_mut().unwrap()["status"]["addresses"] =
-        json!([{"type": "Hostname", "value": "lb.example.com"}]);
-    let refusal = world.report().endpoint.unwrap_err();
-    assert_eq!(refusal.reason, "NoAddress");
-    assert!(refusal.message.contains("lb.example.com"));
-    world.gateway.as_mut().unwrap()["status"] = Value::Null;
-    let refusal = world.report().endpoint.unwrap_err();
-    assert_eq!(
-        refusal.message,
-        "Gateway infra/public has no address yet: look at its conditions"
-    );
-}
-
-#[test]
-fn a_route_is_judged_by_its_gateway_and_its_current_generation() {
-    let foreign = json!({
-        "controllerName": "example.com/policies",
-        "parentRef": {"namespace": "infra", "name": "public", "sectionName": "http"},
-        "conditions": [],
-    });
-    for (parents, expected) in [
-        (
-            json!([]),
-            "Unknown RoutePending: HTTPRoute llama-traffic-0 waits for Gateway infra/public to accept it",
-        ),
-        (json!([foreign.clone()]), "Unknown RoutePending"),
-        (
-            json!([foreign, entry("http", 5, "True", "True")]),
-            "True Provisioned",
-        ),
-        (
-            json!([entry("other", 5, "True", "True")]),
-            "Unknown RoutePending",
-        ),
-        (
-            json!([entry("http", 4, "False", "True")]),
-            "Unknown RoutePending: HTTPRoute llama-traffic-0 waits for Gateway infra/public: no Accepted yet for its generation 5",
-        ),
-        (
-            json!([entry("http", 5, "False", "True")]),
-            "False RouteNotAccepted: Gateway infra/public does not accept HTTPRoute llama-traffic-0: Accepted said (AcceptedReason)",
-        ),
-        (
-            json!([entry("http", 5, "True", "False")]),
-            "False RefsNotResolved",
-        ),
-    ] {
-        let mut world = World::well();
-        world.route.as_mut().unwrap()["status"]["parents"] = parents;
-        let verdict = world.route_verdict();
-        assert!(verdict.starts_with(expected), "{verdict}");
-        assert_eq!(world.report().route_accepted, expected.starts_with("True"));
-    }
 }
 
 #[test]
@@ -223,101 +120,229 @@ fn an_accepted_route_that_cannot_be_rewritten_still_admits_traffic() {
 }
 
 #[test]
-fn scaled_to_zero_is_not_down() {
-    let mut world = World::well();
-    world.placement["spec"]["replicas"] = json!(0);
-    world.deployment.as_mut().unwrap()["status"] = json!({"observedGeneration": 3});
-    assert!(world.health().starts_with("True ScaledToZero"));
+fn verdicts_come_in_the_order_of_their_steps() {
+    let steps = [
+        "BackendProvision",
+        "TrafficRouteProvision",
+        "ModelConfigProvision",
+        "HealthCheck",
+    ];
+    let world = World::well();
+    assert_eq!(world.report().verdicts.map(|verdict| verdict.kind), steps);
+    let leaving = world.ask(agent_plan::leaving);
+    assert_eq!(leaving.verdicts.map(|verdict| verdict.kind), steps);
+    assert_eq!(unwritten("no").map(|verdict| verdict.kind), steps);
 }
 
 #[test]
-fn a_roll_out_is_over_when_no_older_replica_is_left() {
-    let mut world = World::well();
-    let status = &mut world.deployment.as_mut().unwrap()["status"];
-    *status =
-        json!({"observedGeneration": 3, "replicas": 3, "updatedReplicas": 1, "readyReplicas": 2});
+fn what_was_not_tried_yet_is_still_to_be_applied() {
+    let verdicts = before_any_write(&World::well()).verdicts;
     assert_eq!(
-        world.health(),
-        "Unknown Starting: 2 of 2 replicas ready; 1 of 2 are of the newest revision"
+        [0, 1, 2].map(|step: usize| shown(&verdicts[step])),
+        [
+            "Unknown Applying: ServiceAccount llama is still to be applied",
+            "Unknown Applying: HTTPRoute llama-traffic-0 is still to be applied",
+            "Unknown Applying: ConfigMap llama-model-config is still to be applied",
+        ]
     );
-    world.deployment.as_mut().unwrap()["status"]["observedGeneration"] = json!(2);
-    assert_eq!(
-        world.health(),
-        "Unknown Starting: 2 of 2 replicas ready; the Deployment controller has not seen the newest revision"
-    );
-    assert_eq!(world.report().replicas.ready, 2);
 }
 
 #[test]
-fn a_replica_that_is_not_ready_has_a_reason_one_can_act_on() {
-    let waiting = |reason: &str, message: &str| {
-        json!({"containerStatuses": [{
-            "name": "server", "image": "echo:1", "imageID": "", "ready": false, "restartCount": 0,
-            "state": {"waiting": {"reason": reason, "message": message}},
-        }]})
-    };
-    let crashed = json!({"containerStatuses": [{
-        "name": "server", "image": "echo:1", "imageID": "", "ready": false, "restartCount": 4,
-        "state": {"waiting": {"reason": "CrashLoopBackOff"}},
-        "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}},
-    }]});
-    let unschedulable = json!({"conditions": [{
-        "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are available: 3 Insufficient cpu.",
-    }]});
-    for (status, expected) in [
-        (json!({}), "Unknown Starting: 1 of 2 replicas ready"),
-        (
-            waiting("CreateContainerConfigError", "secret not found"),
-            "Unknown Starting: 1 of 2 replicas ready; Pod p: CreateContainerConfigError: secret not found",
-        ),
-        (
-            waiting("ImagePullBackOff", "Back-off pulling image"),
-            "False ImagePullFailed: 1 of 2 replicas ready; Pod p can't have image echo:1: ImagePullBackOff Back-off pulling image",
-        ),
-        (
-            crashed,
-            "False CrashLoop: 1 of 2 replicas ready; Pod p, container server: ended with exit code 137 after 4 restarts: OOMKilled",
-        ),
-        (
-            unschedulable,
-            "False Unschedulable: 1 of 2 replicas ready; Pod p: 0/3 nodes are available: 3 Insufficient cpu.",
-        ),
-    ] {
-        let mut world = World::well();
-        world.deployment.as_mut().unwrap()["status"]["readyReplicas"] = json!(1);
-        world.pods = vec![pod("p", &status)];
-        assert_eq!(world.health(), expected);
+fn replicas_are_not_judged_before_their_deployment_is_as_planned() {
+    let expected = "Unknown Starting: 2 of 2 replicas ready; the Deployment is not yet as planned";
+    let world = World::well();
+    assert_eq!(shown(&before_any_write(&world).verdicts[3]), expected);
+    for outcome in [REFUSED, Outcome::Failed("no answer".to_owned())] {
+        let report = after(&world, Kind::Deployment, &outcome);
+        assert_eq!(shown(&report.verdicts[3]), expected);
     }
 }
 
 #[test]
-fn pods_of_others_and_those_that_leave_give_no_reason() {
-    let image = json!({"containerStatuses": [{
-        "name": "server", "image": "echo:1", "imageID": "", "ready": false, "restartCount": 0,
-        "state": {"waiting": {"reason": "ErrImagePull"}},
-    }]});
-    let mut others = pod("other", &image);
-    others["metadata"]["ownerReferences"][0]["name"] = json!("elsewhere-abc");
-    let mut leaving = pod("leaving", &image);
-    leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-    let mut world = World::well();
-    world.deployment.as_mut().unwrap()["status"]["readyReplicas"] = json!(1);
-    world.pods = vec![others, leaving];
-    assert_eq!(world.health(), "Unknown Starting: 1 of 2 replicas ready");
+fn each_refused_object_fails_the_step_it_belongs_to_and_no_other() {
+    for (kind, failed) in [
+        (Kind::ServiceAccount, 0),
+        (Kind::Service, 0),
+        (Kind::HttpRoute, 1),
+        (Kind::ConfigMap, 2),
+    ] {
+        let verdicts = after(&World::well(), kind, &REFUSED).verdicts;
+        for (step, verdict) in verdicts.iter().enumerate() {
+            let expected = if step == failed {
+                State::False
+            } else {
+                State::True
+            };
+            assert_eq!(verdict.state, expected, "{kind:?} {step}");
+        }
+    }
 }
 
 #[test]
-fn refused_pods_are_told_in_the_api_servers_words_within_bounds() {
+fn a_refusal_is_told_before_a_failure_that_may_pass() {
+    let refused = Outcome::Refused {
+        reason: crds::reason::NAME_CONFLICT,
+        message: "Service team-a/llama exists".to_owned(),
+    };
+    let report = World::well().report_after(|id| match id.kind {
+        Kind::Service => refused.clone(),
+        Kind::ServiceAccount => Outcome::Failed("no answer".to_owned()),
+        Kind::ConfigMap | Kind::Deployment | Kind::HttpRoute => Outcome::Current,
+    });
+    assert_eq!(
+        shown(&report.verdicts[0]),
+        "False NameConflict: Service team-a/llama exists"
+    );
+}
+
+#[test]
+fn a_failure_that_may_pass_is_unknown_in_its_own_words() {
+    let outcome = Outcome::Failed("no answer".to_owned());
+    let report = after(&World::well(), Kind::ConfigMap, &outcome);
+    assert_eq!(shown(&report.verdicts[2]), "Unknown ApplyFailed: no answer");
+}
+
+#[test]
+fn a_route_that_is_gone_since_it_was_written_is_pending() {
+    let mut world = World::well();
+    world.route = None;
+    assert_eq!(
+        world.route_verdict(),
+        "Unknown RoutePending: the route or its Gateway has changed since it was written"
+    );
+}
+
+#[test]
+fn a_gateway_that_is_gone_since_the_route_was_written_is_pending() {
+    let (planned, mut world) = (World::well().plan(), World::well());
+    world.gateway = None;
+    let outcomes: Outcomes = planned
+        .objects
+        .iter()
+        .map(|object| (object.id(), Outcome::Current))
+        .collect();
+    let report = world.ask(|input| judge(input, &planned, &outcomes));
+    assert_eq!(
+        shown(&report.verdicts[1]),
+        "Unknown RoutePending: the route or its Gateway has changed since it was written"
+    );
+}
+
+#[test]
+fn a_new_deployment_is_starting_before_its_controller_has_seen_it() {
+    let mut world = World::well();
+    world.deployment =
+        Some(json!({"metadata": {"name": "llama", "namespace": "team-a", "generation": 1}}));
+    assert_eq!(
+        world.health(),
+        "Unknown Starting: 0 of 2 replicas ready; the Deployment controller has not seen the newest revision"
+    );
+}
+
+#[test]
+fn a_deployment_that_is_gone_since_it_was_written_has_no_replica() {
+    let mut world = World::well();
+    world.deployment = None;
+    assert_eq!(
+        world.health(),
+        "Unknown Starting: 0 of 2 replicas ready; the Deployment is not yet as planned"
+    );
+    assert_eq!(world.report().replicas.ready, 0);
+}
+
+#[test]
+fn a_placement_on_its_way_out_says_so_in_every_step() {
+    for verdict in World::well().ask(agent_plan::leaving).verdicts {
+        assert_eq!(
+            shown(&verdict),
+            "Unknown Removing: the ServerPlacement is being deleted, and all that it owns"
+        );
+    }
+}
+
+#[test]
+fn a_placement_on_its_way_out_admits_no_traffic_though_its_route_is_accepted() {
+    let world = World::well();
+    assert!(world.report().route_accepted);
+    assert!(!world.ask(agent_plan::leaving).route_accepted);
+}
+
+#[test]
+fn a_placement_that_could_not_be_written_says_why_in_every_step() {
+    for verdict in unwritten("no answer") {
+        assert_eq!(shown(&verdict), "Unknown ApplyFailed: no answer");
+    }
+}
+
+#[test]
+fn a_message_of_512_bytes_is_told_whole_and_a_longer_one_is_cut() {
+    let message = |length: usize| unwritten(&"a".repeat(length))[0].message.clone();
+    assert_eq!(message(512), "a".repeat(512));
+    assert_eq!(message(513), format!("{}…", "a".repeat(509)));
+}
+
+#[test]
+fn a_message_is_cut_between_characters() {
+    let message = unwritten(&"é".repeat(257))[0].message.clone();
+    assert_eq!(message, format!("{}…", "é".repeat(254)));
+}
+
+#[test]
+fn what_the_api_server_says_of_pods_is_told_within_bounds() {
     let mut world = World::well();
     world.deployment.as_mut().unwrap()["status"] = json!({
         "observedGeneration": 3,
         "conditions": [{"type": "ReplicaFailure", "status": "True", "message": "é".repeat(600)}],
     });
-    let verdict = &world.report().verdicts[3];
-    assert_eq!(verdict.reason, "PodCreateFailed");
-    assert!(
-        verdict.message.len() <= 512 && verdict.message.ends_with("é…"),
-        "{}",
-        verdict.message
-    );
+    let message = &world.report().verdicts[3].message;
+    assert!(message.len() <= 512 && message.ends_with("é…"), "{message}");
+}
+
+#[test]
+fn why_there_is_no_endpoint_is_told_within_bounds() {
+    let mut world = World::well();
+    world.address(json!([{"type": "Hostname", "value": "h".repeat(600)}]));
+    let refusal = world.report().endpoint.unwrap_err();
+    assert_eq!((refusal.message.len(), refusal.reason), (512, "NoAddress"));
+    let refusal = world.ask(agent_plan::leaving).endpoint.unwrap_err();
+    assert_eq!(refusal.message.len(), 512);
+}
+
+/// Any of the outcomes that an object can have, also none.
+fn outcome() -> impl Strategy<Value = Option<Outcome>> {
+    prop_oneof![
+        Just(None),
+        Just(Some(Outcome::Current)),
+        Just(Some(REFUSED)),
+        Just(Some(Outcome::Failed(String::new()))),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn a_step_is_done_only_when_all_its_objects_are(outcomes in proptest::array::uniform5(outcome())) {
+        let world = World::well();
+        let plan = world.plan();
+        let ids: Vec<ObjectId> = plan.objects.iter().map(agent_plan::Object::id).collect();
+        let outcomes: Outcomes = ids
+            .into_iter()
+            .zip(outcomes)
+            .filter_map(|(id, outcome)| Some((id, outcome?)))
+            .collect();
+        let report = world.ask(|input| judge(input, &plan, &outcomes));
+        let current = |kinds: &[Kind]| {
+            kinds.iter().all(|kind| {
+                outcomes.iter().any(|(id, outcome)| id.kind == *kind && *outcome == Outcome::Current)
+            })
+        };
+        let done = report.verdicts.map(|verdict| verdict.state == State::True);
+        prop_assert_eq!(done, [
+            current(&[Kind::ServiceAccount, Kind::Deployment, Kind::Service]),
+            current(&[Kind::HttpRoute]),
+            current(&[Kind::ConfigMap]),
+            current(&[Kind::Deployment]),
+        ]);
+    }
 }

@@ -37,7 +37,7 @@ fn of_gateway(
 ) -> StepFacts {
     let at = format!("Gateway {}/{}", gateway.namespace, gateway.name);
     let parents = route.status.iter().flat_map(|status| &status.parents);
-    let parent = parents.into_iter().find(|parent| {
+    let entries = parents.filter(|parent| {
         // Other controllers put entries of their own beside the Gateway's, without a verdict on the route.
         let judges = parent
             .conditions
@@ -53,17 +53,26 @@ fn of_gateway(
             && namespace == gateway.namespace
             && reference.section_name == gateway.listener
     });
-    let Some(conditions) = parent.map(|parent| parent.conditions.as_slice()) else {
-        let message = format!(
-            "{at} has not judged HTTPRoute {name}: does it exist, and does a controller run for it?"
-        );
-        return StepFacts::of(State::Unknown, reason::ROUTE_PENDING, message);
-    };
+    // Where two judge it, in whatever order, the Gateway's controller is the one that accepts.
+    let generation = route.metadata.generation;
+    entries
+        .map(|parent| of_entry(&parent.conditions, generation, &at, name))
+        .max_by_key(|found| found.state)
+        .unwrap_or_else(|| {
+            let message = format!(
+                "{at} has not judged HTTPRoute {name}: does it exist, and does a controller run for it?"
+            );
+            StepFacts::of(State::Unknown, reason::ROUTE_PENDING, message)
+        })
+}
+
+/// What one controller says of the route.
+fn of_entry(conditions: &[Condition], generation: Option<i64>, at: &str, name: &str) -> StepFacts {
     for (kind, failure) in [
         ("Accepted", reason::ROUTE_NOT_ACCEPTED),
         ("ResolvedRefs", reason::REFS_NOT_RESOLVED),
     ] {
-        match judged(conditions, kind, route.metadata.generation) {
+        match judged(conditions, kind, generation) {
             Judged::Yes => {}
             Judged::No(message) => {
                 return StepFacts::of(
@@ -93,11 +102,14 @@ enum Judged {
 
 /// A verdict of an older generation stands while it is positive: a rewrite of the route must not look like a failure.
 fn judged(conditions: &[Condition], kind: &str, generation: Option<i64>) -> Judged {
+    // A controller need not say of which generation it speaks.
+    let is_current = |condition: &Condition| {
+        let seen = condition.observed_generation;
+        seen.is_none() || seen >= generation
+    };
     match conditions.iter().find(|condition| condition.type_ == kind) {
         Some(condition) if condition.status == "True" => Judged::Yes,
-        Some(condition)
-            if condition.status == "False" && condition.observed_generation >= generation =>
-        {
+        Some(condition) if condition.status == "False" && is_current(condition) => {
             Judged::No(format!("{}: {}", condition.reason, condition.message))
         }
         Some(_) | None => Judged::NotYet,

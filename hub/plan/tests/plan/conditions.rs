@@ -141,36 +141,6 @@ fn a_report_on_an_older_value_does_not_make_this_generation_ready() {
 }
 
 #[test]
-fn available_counts_routable_clusters() {
-    let mut given = healthy();
-    given.server.spec.min_ready_clusters = 2;
-    assert_eq!(condition(&given.plan().status, "Available"), "True Serving");
-    given.placement("west").replicas.ready = 0;
-    assert_eq!(
-        condition(&given.plan().status, "Available"),
-        "False TooFewReadyClusters"
-    );
-}
-
-#[test]
-fn a_profile_or_namespace_that_can_not_be_is_a_validation_failure() {
-    let mut given = healthy();
-    given.profile = None;
-    assert_eq!(
-        condition(&given.plan().status, "Validation"),
-        "False RuntimeProfileNotFound"
-    );
-    let mut given = healthy();
-    given.server.metadata.namespace = Some("cluster".to_owned());
-    let plan = given.plan();
-    assert_eq!(
-        condition(&plan.status, "Validation"),
-        "False NamespaceRefused"
-    );
-    assert!(plan.routes.is_empty());
-}
-
-#[test]
 fn an_object_that_the_hubs_api_server_refuses_fails_the_step_it_belongs_to() {
     for (kind, condition_kind) in [
         ("Service", "EndpointPublish"),

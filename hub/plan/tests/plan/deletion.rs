@@ -1,9 +1,11 @@
 //! The way out: what goes first, and who is waited for.
 
-use hub_plan::facts::{ClusterFacts, Kind, Membership};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use std::sync::Arc;
 
-use crate::given::{Given, condition, healthy, now};
+use hub_plan::facts::{ClusterFacts, Kind, Membership};
+use k8s_openapi::{api::core::v1::Service, apimachinery::pkg::apis::meta::v1::Time};
+
+use crate::given::{Given, condition, healthy, now, server};
 
 fn deleting() -> Given {
     let mut given = healthy();
@@ -123,7 +125,7 @@ fn what_is_going_already_is_not_deleted_again() {
     let mut given = deleting();
     let mut route = given.observed.routes[0].as_ref().clone();
     route.metadata.deletion_timestamp = Some(Time(now()));
-    given.observed.routes = vec![std::sync::Arc::new(route)];
+    given.observed.routes = vec![Arc::new(route)];
     assert!(given.plan().surplus.is_empty());
 }
 
@@ -145,4 +147,139 @@ fn a_former_target_that_is_away_stays_in_the_status_and_is_waited_for() {
     given.server.metadata.deletion_timestamp = Some(Time(now()));
     given.cluster("east").gone = true;
     assert!(!given.plan().release);
+}
+
+/// Clusters of two weights, each with a Service of its own, all of it applied.
+fn weighted() -> Given {
+    let mut given = healthy();
+    given.server = server(&[("east", 3), ("west", 1)]);
+    given.apply();
+    given
+}
+
+/// `kind name uid` of what is to go, in order.
+fn surplus(given: &Given) -> Vec<String> {
+    let plan = given.plan();
+    let each = plan.surplus.iter();
+    each.map(|reference| format!("{:?} {} {}", reference.kind, reference.name, reference.uid))
+        .collect()
+}
+
+#[test]
+fn a_service_that_is_gone_is_not_made_anew_on_the_way_out() {
+    let mut given = weighted();
+    given.server.metadata.deletion_timestamp = Some(Time(now()));
+    let is_of_east =
+        |service: &Arc<Service>| service.metadata.name.as_deref() == Some("llama-endpoints-w3");
+    given
+        .observed
+        .services
+        .retain(|service| !is_of_east(service));
+    let plan = given.plan();
+    let names: Vec<_> = plan
+        .services
+        .iter()
+        .map(|service| service.metadata.name.as_deref())
+        .collect();
+    assert_eq!(names, [Some("llama-endpoints"), Some("llama-endpoints-w1")]);
+}
+
+#[test]
+fn what_is_being_deleted_already_is_not_written_on_the_way_out() {
+    let mut given = deleting();
+    Arc::make_mut(&mut given.observed.services[0])
+        .metadata
+        .deletion_timestamp = Some(Time(now()));
+    Arc::make_mut(&mut given.observed.slices[0])
+        .metadata
+        .deletion_timestamp = Some(Time(now()));
+    let plan = given.plan();
+    assert!(plan.services.is_empty());
+    let names: Vec<_> = plan
+        .slices
+        .iter()
+        .map(|slice| slice.metadata.name.as_deref())
+        .collect();
+    assert_eq!(names, [Some("llama-endpoints-west-ipv4-0")]);
+}
+
+#[test]
+fn a_server_on_its_way_out_keeps_services_and_slices_until_it_goes() {
+    let mut given = deleting();
+    given.observed.routes.clear();
+    let plan = given.plan();
+    assert_eq!((plan.services.len(), plan.slices.len()), (1, 2));
+    assert!(plan.surplus.is_empty());
+}
+
+#[test]
+fn a_server_on_its_way_out_still_says_which_clusters_serve() {
+    for slice in deleting().plan().slices {
+        let conditions = slice.endpoints[0].conditions.as_ref().unwrap();
+        assert_eq!(
+            (conditions.ready, conditions.serving),
+            (Some(false), Some(true))
+        );
+    }
+}
+
+#[test]
+fn classes_that_are_gone_take_slices_then_services_with_them_by_uid() {
+    let mut given = weighted();
+    for service in &mut given.observed.services {
+        let metadata = &mut Arc::make_mut(service).metadata;
+        metadata.uid = metadata.name.as_ref().map(|name| format!("uid-of-{name}"));
+    }
+    given.server = server(&[("east", 1), ("west", 1)]);
+    assert_eq!(
+        surplus(&given),
+        [
+            "Slice llama-endpoints-w1.west-ipv4-0 ",
+            "Slice llama-endpoints-w3.east-ipv4-0 ",
+            "Service llama-endpoints-w1 uid-of-llama-endpoints-w1",
+            "Service llama-endpoints-w3 uid-of-llama-endpoints-w3",
+        ]
+    );
+}
+
+#[test]
+fn a_route_goes_before_the_slices_and_services_that_it_names() {
+    let mut given = weighted();
+    given.server.metadata.namespace = Some("cluster".to_owned());
+    given.clusters.clear();
+    let kinds: Vec<_> = given
+        .plan()
+        .surplus
+        .iter()
+        .map(|reference| reference.kind)
+        .collect();
+    let slices = [Kind::Slice; 4];
+    let services = [Kind::Service; 2];
+    assert_eq!(kinds, [&[Kind::Route], &slices[..], &services[..]].concat());
+}
+
+#[test]
+fn what_is_being_deleted_is_not_surplus_again() {
+    let mut given = weighted();
+    given.server = server(&[("east", 1), ("west", 1)]);
+    for slice in &mut given.observed.slices {
+        Arc::make_mut(slice).metadata.deletion_timestamp = Some(Time(now()));
+    }
+    for service in &mut given.observed.services {
+        Arc::make_mut(service).metadata.deletion_timestamp = Some(Time(now()));
+    }
+    assert_eq!(surplus(&given), [""; 0]);
+}
+
+#[test]
+fn a_part_that_is_gone_is_no_longer_in_the_status_of_a_server_on_its_way_out() {
+    let mut given = deleting();
+    given.cluster("east").gone = true;
+    let status = given.plan().status;
+    let clusters: Vec<_> = status
+        .clusters
+        .iter()
+        .map(|status| status.cluster_id.as_str())
+        .collect();
+    assert_eq!(clusters, ["west"]);
 }

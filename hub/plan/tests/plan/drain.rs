@@ -285,7 +285,11 @@ fn a_draining_cluster_shares_no_traffic_by_weight() {
     assert_eq!(given.plan().services.len(), 3, "two classes");
     given.server.spec.cluster_targets.pop();
     let plan = given.plan();
-    assert_eq!(plan.services.len(), 1, "one class is left");
+    assert_eq!(plan.services.len(), 2, "one class is left, and what drains");
+    let backends = plan.routes[0].spec.rules.as_ref().unwrap()[0]
+        .backend_refs
+        .as_ref();
+    assert_eq!(backends.unwrap().len(), 1);
     assert_eq!(
         endpoints(&plan),
         ["east 203.0.113.1 ready", "west 203.0.113.2 draining"]

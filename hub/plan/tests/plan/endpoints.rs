@@ -158,21 +158,6 @@ fn a_cluster_without_an_endpoint_gives_its_reason() {
     );
 }
 
-#[test]
-fn a_hundred_and_one_addresses_are_two_slices() {
-    let mut given = healthy();
-    let addresses = (0..101)
-        .map(|number| format!("198.51.100.{number}"))
-        .collect();
-    given.cluster("west").endpoint.as_mut().unwrap().addresses = addresses;
-    let slices = given.plan().slices;
-    let common = slices.iter().filter(|slice| {
-        slice.metadata.labels.as_ref().unwrap()["kubernetes.io/service-name"] == "llama-endpoints"
-    });
-    let sizes: Vec<_> = common.map(|slice| slice.endpoints.len()).collect();
-    assert_eq!(sizes, [1, 100, 1]);
-}
-
 fn weighted(targets: &[(&str, u32)]) -> Given {
     let mut given = healthy();
     given.server = server(targets);

@@ -25,6 +25,7 @@ use k8s_openapi::{
 };
 use serde_json::json;
 
+#[derive(Debug)]
 pub(crate) struct Given {
     pub(crate) server: InferenceServer,
     pub(crate) profile: Option<RuntimeProfile>,
@@ -80,6 +81,22 @@ pub(crate) fn serving(address: &str) -> ClusterFacts {
     }
 }
 
+/// A cluster that joined and can't be heard.
+pub(crate) fn silent() -> ClusterFacts {
+    ClusterFacts {
+        membership: Membership::Joined,
+        ..ClusterFacts::default()
+    }
+}
+
+/// A cluster that joined and can't be heard, since longer than the grace.
+pub(crate) fn lost() -> ClusterFacts {
+    ClusterFacts {
+        silent_since: Some(Timestamp::UNIX_EPOCH),
+        ..silent()
+    }
+}
+
 /// Server `team/llama` in `east` and `west`, both well, planned once and applied.
 pub(crate) fn healthy() -> Given {
     let mut given = Given {
@@ -102,6 +119,19 @@ pub(crate) fn healthy() -> Given {
         now: now(),
     };
     given.apply();
+    given
+}
+
+/// A server with this many targets, all of them well.
+pub(crate) fn many(count: usize) -> Given {
+    let mut given = healthy();
+    let names: Vec<_> = (0..count).map(|number| format!("c{number:03}")).collect();
+    let targets: Vec<_> = names.iter().map(|name| (name.as_str(), 1)).collect();
+    given.server = server(&targets);
+    given.clusters = names
+        .iter()
+        .map(|name| (cluster(name), serving("203.0.113.1")))
+        .collect();
     given
 }
 

@@ -5,15 +5,24 @@
     reason = "a test fails by panicking"
 )]
 
+mod addresses;
+mod clusters;
 mod conditions;
 mod deletion;
+mod discovery;
 mod drain;
 mod endpoints;
 mod given;
 mod leaving;
+mod memory;
 mod placements;
+mod properties;
+mod ready;
 mod routes;
 mod shown;
 mod silence;
 mod status;
+mod summary;
 mod tiers;
+mod verdict;
+mod weights;

@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crds::v1alpha1::GatewayReference;
-use hub_plan::placements::{Intent, placements};
+use crds::v1alpha1::{GatewayReference, InferenceServer};
+use hub_plan::placements::{Intent, Placements, placements, targets};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::json;
 
-use crate::given::{cluster, profile, server};
+use crate::given::{cluster, now, profile, server};
 
 fn gateways(names: &[&str]) -> BTreeMap<crds::ClusterName, Option<GatewayReference>> {
     names.iter().map(|name| (cluster(name), None)).collect()
@@ -88,9 +90,7 @@ fn a_holder_that_is_no_target_any_more_is_to_hold_nothing() {
 #[test]
 fn a_server_under_deletion_is_to_be_held_nowhere() {
     let mut server = server(&[("east", 1), ("west", 1)]);
-    server.metadata.deletion_timestamp = Some(
-        k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(crate::given::now()),
-    );
+    server.metadata.deletion_timestamp = Some(Time(now()));
     for profile in [Some(profile()), None] {
         let planned = placements(
             &server,
@@ -105,4 +105,126 @@ fn a_server_under_deletion_is_to_be_held_nowhere() {
                 .all(|intent| *intent == Intent::Remove)
         );
     }
+}
+
+fn own(name: &str) -> GatewayReference {
+    GatewayReference {
+        namespace: "infra".to_owned(),
+        name: name.to_owned(),
+        listener: None,
+    }
+}
+
+/// What is planned for east and west, which hold nothing yet.
+fn planned(server: &InferenceServer) -> Placements {
+    let gateways = gateways(&["east", "west"]);
+    placements(server, Some(&profile()), &gateways, &BTreeSet::new())
+}
+
+#[test]
+fn a_placement_has_the_servers_model_and_resources() {
+    let mut server = server(&[("east", 1)]);
+    let resources = json!({"requests": {"cpu": "2"}, "limits": {"memory": "1Gi"}});
+    server.spec.resources = serde_json::from_value(resources).unwrap();
+    server.spec.model.as_mut().unwrap().name = Some("chat".to_owned());
+    let spec = planned(&server).specs.remove(0);
+    assert_eq!(spec.resources, server.spec.resources);
+    assert_eq!(spec.model, server.spec.model);
+}
+
+#[test]
+fn a_placement_names_the_gateway_of_its_member_cluster() {
+    let gateways = BTreeMap::from([
+        (cluster("east"), Some(own("public"))),
+        (cluster("west"), None),
+    ]);
+    let server = server(&[("east", 1), ("west", 1)]);
+    let planned = placements(&server, Some(&profile()), &gateways, &BTreeSet::new());
+    let found: Vec<_> = planned
+        .specs
+        .iter()
+        .map(|spec| spec.gateway.clone())
+        .collect();
+    assert_eq!(found, [Some(own("public")), None]);
+}
+
+#[test]
+fn clusters_of_one_gateway_share_a_placement_whoever_is_between_them() {
+    let gateways = BTreeMap::from([
+        (cluster("a"), Some(own("x"))),
+        (cluster("b"), Some(own("y"))),
+        (cluster("c"), Some(own("x"))),
+    ]);
+    let server = server(&[("a", 1), ("b", 1), ("c", 1)]);
+    let planned = placements(&server, Some(&profile()), &gateways, &BTreeSet::new());
+    let intents: Vec<_> = planned.intents.into_values().collect();
+    assert_eq!(intents, [Intent::Run(0), Intent::Run(1), Intent::Run(0)]);
+    assert_eq!(planned.specs.len(), 2);
+}
+
+#[test]
+fn another_weight_or_minimum_changes_no_placement() {
+    let mut other = server(&[("east", 9), ("west", 0)]);
+    other.spec.min_ready_clusters = 2;
+    assert_eq!(
+        planned(&other),
+        planned(&server(&[("east", 1), ("west", 1)]))
+    );
+}
+
+#[test]
+fn the_order_of_targets_changes_no_placement() {
+    assert_eq!(
+        planned(&server(&[("west", 1), ("east", 1)])),
+        planned(&server(&[("east", 1), ("west", 1)]))
+    );
+}
+
+#[test]
+fn a_server_in_a_refused_namespace_is_started_nowhere_and_taken_down_nowhere() {
+    let mut server = server(&[("east", 1), ("west", 1)]);
+    server.metadata.namespace = Some("cluster".to_owned());
+    let planned = planned(&server);
+    assert_eq!(planned.intents[&cluster("east")], Intent::Keep);
+    assert_eq!(planned.intents[&cluster("west")], Intent::Keep);
+    assert!(planned.specs.is_empty());
+}
+
+#[test]
+fn a_former_target_goes_though_the_profile_is_missing() {
+    let holders = BTreeSet::from([cluster("east"), cluster("west")]);
+    let server = server(&[("east", 1)]);
+    let planned = placements(&server, None, &gateways(&["east", "west"]), &holders);
+    assert_eq!(planned.intents[&cluster("east")], Intent::Keep);
+    assert_eq!(planned.intents[&cluster("west")], Intent::Remove);
+}
+
+#[test]
+fn a_target_that_holds_a_placement_already_is_to_run_it_on() {
+    let holders = BTreeSet::from([cluster("east")]);
+    let server = server(&[("east", 1)]);
+    let planned = placements(&server, Some(&profile()), &gateways(&["east"]), &holders);
+    assert_eq!(planned.intents[&cluster("east")], Intent::Run(0));
+}
+
+#[test]
+fn under_deletion_also_a_target_without_a_member_cluster_is_to_hold_nothing() {
+    let mut server = server(&[("east", 1)]);
+    server.metadata.deletion_timestamp = Some(Time(now()));
+    let planned = placements(&server, Some(&profile()), &gateways(&[]), &BTreeSet::new());
+    assert_eq!(planned.intents[&cluster("east")], Intent::Remove);
+}
+
+#[test]
+fn a_target_that_can_be_no_clusters_name_is_none() {
+    let server = server(&[("East", 1), ("a.b", 1), ("east", 1), (&"x".repeat(64), 1)]);
+    assert_eq!(targets(&server), BTreeSet::from([cluster("east")]));
+}
+
+#[test]
+fn a_target_without_a_member_cluster_is_told_nothing_though_it_may_hold_a_placement() {
+    let holders = BTreeSet::from([cluster("east")]);
+    let server = server(&[("east", 1)]);
+    let planned = placements(&server, Some(&profile()), &gateways(&[]), &holders);
+    assert!(planned.intents.is_empty());
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crds::v1alpha1::GatewayReference;
 use serde_json::json;
 
-use crate::given::{condition, healthy, judged, server};
+use crate::given::{Given, cluster, condition, healthy, judged, server, serving};
 
 const CONDITION: &str = "DiscoveryRouteProvision";
 
@@ -78,38 +78,6 @@ fn a_listener_that_is_named_is_the_parents_section() {
 }
 
 #[test]
-fn each_way_in_which_a_route_fails_has_a_reason() {
-    let base = healthy();
-    let verdict = |accepted: &str, resolved: &str| {
-        let mut given = healthy();
-        given.observed.routes = vec![Arc::new(judged(
-            &base.observed.routes[0],
-            accepted,
-            resolved,
-        ))];
-        condition(&given.plan().status, CONDITION)
-    };
-    assert_eq!(verdict("True", "True"), "True Provisioned");
-    assert_eq!(verdict("False", "True"), "False RouteNotAccepted");
-    assert_eq!(verdict("True", "False"), "False RefsNotResolved");
-    assert_eq!(verdict("Unknown", "True"), "Unknown RoutePending");
-
-    let mut given = healthy();
-    given.gateway = None;
-    assert_eq!(
-        condition(&given.plan().status, CONDITION),
-        "False GatewayNotSet"
-    );
-    given.gateway_api = false;
-    let plan = given.plan();
-    assert_eq!(
-        condition(&plan.status, CONDITION),
-        "False GatewayAPIMissing"
-    );
-    assert!(plan.routes.is_empty());
-}
-
-#[test]
 fn a_rewritten_route_stays_accepted_until_its_gateway_refuses_it() {
     let mut given = healthy();
     let mut route = given.observed.routes[0].as_ref().clone();
@@ -128,20 +96,95 @@ fn a_rewritten_route_stays_accepted_until_its_gateway_refuses_it() {
     );
 }
 
+/// The route's backends, by name and weight.
+fn backends(given: &Given) -> Vec<(String, Option<i32>)> {
+    let route = given.plan().routes.remove(0);
+    let rule = route.spec.rules.unwrap().remove(0);
+    let backends = rule.backend_refs.unwrap().into_iter();
+    backends
+        .map(|backend| (backend.name, backend.weight))
+        .collect()
+}
+
 #[test]
-fn another_controllers_verdict_is_ignored() {
+fn a_hub_without_a_gateway_writes_no_route_and_takes_the_one_it_has() {
     let mut given = healthy();
-    let mut route = given.observed.routes[0].as_ref().clone();
-    for parent in route
-        .status
-        .iter_mut()
-        .flat_map(|status| &mut status.parents)
-    {
-        parent.parent_ref.name = "another".to_owned();
-    }
-    given.observed.routes = vec![Arc::new(route)];
+    given.gateway = None;
+    let plan = given.plan();
+    assert!(plan.routes.is_empty());
+    assert_eq!(plan.surplus[0].name, "llama-discovery-0");
+}
+
+#[test]
+fn a_hub_without_the_gateway_api_still_publishes_endpoints() {
+    let (mut given, before) = (healthy(), healthy().plan());
+    given.gateway_api = false;
+    let plan = given.plan();
+    assert!(plan.routes.is_empty());
     assert_eq!(
-        condition(&given.plan().status, CONDITION),
-        "Unknown RoutePending"
+        (plan.services, plan.slices),
+        (before.services, before.slices)
+    );
+}
+
+#[test]
+fn a_server_in_the_refused_namespace_has_no_route() {
+    let mut given = healthy();
+    given.server.metadata.namespace = Some("cluster".to_owned());
+    assert!(given.plan().routes.is_empty());
+}
+
+#[test]
+fn the_route_is_for_every_host() {
+    assert_eq!(healthy().plan().routes[0].spec.hostnames, None);
+}
+
+#[test]
+fn servers_of_one_name_in_two_namespaces_have_two_paths() {
+    let mut given = healthy();
+    given.server.metadata.namespace = Some("other".to_owned());
+    let route = serde_json::to_value(&given.plan().routes[0]).unwrap();
+    let rule = &route["spec"]["rules"][0];
+    assert_eq!(rule["matches"][0]["path"]["value"], "/other/llama");
+    assert_eq!(
+        rule["filters"][0]["urlRewrite"]["path"]["replacePrefixMatch"],
+        "/cluster/other/llama"
+    );
+}
+
+#[test]
+fn a_server_that_nothing_serves_keeps_its_path() {
+    let mut given = healthy();
+    given.clusters.clear();
+    assert_eq!(backends(&given), [("llama-endpoints".to_owned(), None)]);
+}
+
+#[test]
+fn a_server_whose_clusters_all_weigh_nothing_keeps_its_path() {
+    let mut given = healthy();
+    given.server = server(&[("east", 0), ("west", 0)]);
+    assert_eq!(backends(&given), [("llama-endpoints".to_owned(), None)]);
+}
+
+#[test]
+fn one_cluster_that_takes_all_has_no_weight_in_the_route() {
+    let mut given = healthy();
+    given.server = server(&[("east", 7), ("west", 0)]);
+    assert_eq!(backends(&given), [("llama-endpoints".to_owned(), None)]);
+}
+
+#[test]
+fn a_class_of_several_clusters_weighs_their_sum() {
+    let mut given = healthy();
+    given.server = server(&[("east", 3), ("north", 3), ("west", 1)]);
+    given
+        .clusters
+        .insert(cluster("north"), serving("203.0.113.7"));
+    assert_eq!(
+        backends(&given),
+        [
+            ("llama-endpoints-w1".to_owned(), Some(1)),
+            ("llama-endpoints-w3".to_owned(), Some(6)),
+        ]
     );
 }

@@ -2,11 +2,12 @@
 
 use crds::{
     condition::State,
-    v1alpha1::{ClusterState, Published, ServerState},
+    v1alpha1::{ClusterState, ClusterStatus, Published, Replicas, ServerState},
 };
-use hub_plan::facts::{ClusterFacts, Membership, Step};
+use hub_plan::facts::{ClusterFacts, Membership, PlacementFacts, Step};
+use k8s_openapi::jiff::Timestamp;
 
-use crate::given::{cluster, healthy, server, serving, step};
+use crate::given::{Given, cluster, healthy, lost, many, now, server, serving, silent, step};
 
 #[test]
 fn columns_tell_how_much_is_ready_and_what_is_worst_where() {
@@ -74,26 +75,6 @@ fn clusters_come_worst_first() {
 }
 
 #[test]
-fn an_entry_says_where_its_cluster_admits_traffic() {
-    let mut given = healthy();
-    let addresses = (1..=6)
-        .map(|number| format!("203.0.113.{number}"))
-        .collect();
-    given.cluster("west").endpoint.as_mut().unwrap().addresses = addresses;
-    let status = given.plan().status;
-    let endpoint = status.clusters[1].endpoint.as_ref().unwrap();
-    assert_eq!(
-        (
-            endpoint.addresses.len(),
-            endpoint.address_count,
-            endpoint.port
-        ),
-        (4, 6, 80)
-    );
-    assert_eq!(endpoint.published, Published::Ready);
-}
-
-#[test]
 fn a_server_that_no_cluster_serves_is_failed_only_if_a_person_has_to_act() {
     let mut given = healthy();
     for name in ["east", "west"] {
@@ -137,12 +118,200 @@ fn a_thousand_clusters_fit_into_a_bounded_status() {
 fn since_stands_while_the_state_does() {
     let mut given = healthy();
     let before = given.plan().status.clusters[0].since.clone();
-    let later = k8s_openapi::jiff::Timestamp::from_second(2_000).unwrap();
     assert_eq!(
-        hub_plan::plan(&given.facts(), later).status.clusters[0].since,
+        hub_plan::plan(&given.facts(), later()).status.clusters[0].since,
         before
     );
     given.lose("east");
-    let moved = hub_plan::plan(&given.facts(), later).status.clusters[0].clone();
-    assert_eq!((moved.cluster_id.as_str(), moved.since.0), ("east", later));
+    let moved = hub_plan::plan(&given.facts(), later()).status.clusters[0].clone();
+    assert_eq!(
+        (moved.cluster_id.as_str(), moved.since.0),
+        ("east", later())
+    );
+}
+
+fn later() -> Timestamp {
+    Timestamp::from_second(2_000).unwrap()
+}
+
+/// The entry of one cluster.
+fn entry(given: &Given, name: &str) -> ClusterStatus {
+    let mut clusters = given.plan().status.clusters.into_iter();
+    clusters.find(|status| status.cluster_id == name).unwrap()
+}
+
+#[test]
+fn a_status_says_of_which_generation_it_speaks() {
+    let mut given = healthy();
+    given.server.metadata.generation = Some(8);
+    assert_eq!(given.plan().status.observed_generation, 8);
+}
+
+#[test]
+fn a_server_of_which_all_targets_serve_is_serving() {
+    assert_eq!(healthy().plan().status.state, ServerState::Serving);
+}
+
+#[test]
+fn a_server_of_which_enough_targets_serve_is_degraded() {
+    let mut given = healthy();
+    *given.cluster("west") = lost();
+    assert_eq!(given.plan().status.state, ServerState::Degraded);
+}
+
+#[test]
+fn a_server_that_cannot_be_carried_out_has_failed_unless_it_serves() {
+    let mut given = healthy();
+    given.profile = None;
+    assert_eq!(given.plan().status.state, ServerState::Degraded);
+    for name in ["east", "west"] {
+        *given.placement(name) = PlacementFacts::default();
+    }
+    assert_eq!(given.plan().status.state, ServerState::Failed);
+}
+
+#[test]
+fn a_server_of_which_one_target_fails_and_one_starts_is_being_created() {
+    let mut given = healthy();
+    given.fail("west", Step::Health, "CrashLoop", "exit code 1");
+    given.placement("west").replicas.ready = 0;
+    *given.placement("east") = PlacementFacts::default();
+    assert_eq!(given.plan().status.state, ServerState::Creating);
+}
+
+#[test]
+fn a_hundred_clusters_are_all_in_the_status_and_one_more_is_not() {
+    assert_eq!(many(100).plan().status.clusters.len(), 100);
+    let status = many(101).plan().status;
+    assert_eq!(status.clusters.len(), 100);
+    assert_eq!(status.summary.clusters.text, "101/101");
+}
+
+#[test]
+fn a_former_target_is_never_cut_from_the_status() {
+    let mut given = many(101);
+    given.clusters.insert(cluster("z"), silent());
+    assert_eq!(given.plan().status.clusters[0].cluster_id, "z");
+}
+
+#[test]
+fn a_former_target_whose_part_is_gone_leaves_the_status() {
+    let mut given = healthy();
+    let mut former = silent();
+    given.clusters.insert(cluster("north"), former.clone());
+    assert_eq!(given.plan().status.clusters.len(), 3);
+    former.gone = true;
+    given.clusters.insert(cluster("north"), former);
+    assert_eq!(given.plan().status.clusters.len(), 2);
+}
+
+#[test]
+fn a_target_of_which_nothing_is_there_stays_in_the_status() {
+    let mut given = healthy();
+    given.cluster("west").gone = true;
+    assert_eq!(entry(&given, "west").cluster_id, "west");
+}
+
+#[test]
+fn clusters_that_are_equally_well_come_in_the_order_of_their_names() {
+    let clusters = many(3).plan().status.clusters;
+    let names: Vec<_> = clusters
+        .iter()
+        .map(|status| status.cluster_id.as_str())
+        .collect();
+    assert_eq!(names, ["c000", "c001", "c002"]);
+}
+
+#[test]
+fn a_message_of_512_characters_is_told_whole_and_a_longer_one_is_cut() {
+    let mut given = healthy();
+    for (length, told) in [(512, 512), (513, 512)] {
+        given.fail("west", Step::Health, "CrashLoop", &"é".repeat(length));
+        assert_eq!(entry(&given, "west").message, "é".repeat(told));
+    }
+}
+
+#[test]
+fn four_addresses_are_all_shown_and_the_fifth_is_counted() {
+    let mut given = healthy();
+    for (count, shown) in [(4, 4), (5, 4)] {
+        let addresses = (1..=count).map(|number| format!("203.0.113.{number}"));
+        given.cluster("west").endpoint.as_mut().unwrap().addresses = addresses.collect();
+        let endpoint = entry(&given, "west").endpoint.unwrap();
+        assert_eq!(
+            (endpoint.addresses.len(), endpoint.address_count),
+            (shown, count)
+        );
+        assert_eq!(
+            (endpoint.addresses[3].as_str(), endpoint.port),
+            ("203.0.113.4", 80)
+        );
+    }
+}
+
+#[test]
+fn a_cluster_without_an_address_shows_no_endpoint() {
+    let mut given = healthy();
+    given.cluster("west").endpoint = None;
+    assert_eq!(entry(&given, "west").endpoint, None);
+}
+
+#[test]
+fn an_endpoint_is_published_as_ready_only_with_a_weight_and_a_cluster_that_works() {
+    let published = |given: &Given| entry(given, "west").endpoint.unwrap().published;
+    let mut given = healthy();
+    given.server = server(&[("east", 1), ("west", 0)]);
+    assert_eq!(published(&given), Published::NotReady);
+    given.server = server(&[("east", 1), ("west", 1)]);
+    assert_eq!(published(&given), Published::Ready);
+    given.placement("west").replicas.ready = 0;
+    assert_eq!(published(&given), Published::NotReady);
+}
+
+#[test]
+fn an_entry_has_the_clusters_replicas_and_its_words() {
+    let mut given = healthy();
+    given.placement("west").replicas = Replicas {
+        wanted: 2,
+        ready: 1,
+    };
+    given.fail("west", Step::Health, "CrashLoop", "exit code 1");
+    let entry = entry(&given, "west");
+    assert_eq!(
+        entry.replicas,
+        Replicas {
+            wanted: 2,
+            ready: 1
+        }
+    );
+    assert_eq!(
+        (entry.reason.as_str(), entry.message.as_str()),
+        ("CrashLoop", "exit code 1")
+    );
+}
+
+#[test]
+fn nothing_in_the_status_of_an_unchanged_world_moves_with_time() {
+    let given = healthy();
+    let status = hub_plan::plan(&given.facts(), later()).status;
+    assert_eq!(Some(status), given.server.status);
+}
+
+#[test]
+fn a_new_cluster_is_so_since_now() {
+    let mut given = healthy();
+    given.server = server(&[("east", 1), ("west", 1), ("north", 1)]);
+    given.server.status = healthy().server.status;
+    given
+        .clusters
+        .insert(cluster("north"), serving("203.0.113.7"));
+    let clusters = hub_plan::plan(&given.facts(), later()).status.clusters;
+    let since: Vec<_> = clusters
+        .iter()
+        .map(|status| (status.cluster_id.as_str(), status.since.0))
+        .collect();
+    assert_eq!(
+        since,
+        [("east", now()), ("north", later()), ("west", now())]
+    );
 }

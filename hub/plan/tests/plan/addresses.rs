@@ -1,0 +1,143 @@
+//! Where a cluster admits traffic: which addresses are taken from its report, and what is said of the others.
+
+use std::net::IpAddr;
+
+use hub_plan::{
+    clusters::{Cluster, judge},
+    facts::{EndpointFacts, StepFacts},
+};
+
+use crate::given::{Given, cluster, healthy, silent};
+
+fn west(given: &Given) -> Cluster {
+    let clusters = judge(&given.facts(), given.now);
+    let west = cluster("west");
+    clusters
+        .into_iter()
+        .find(|cluster| cluster.name == west)
+        .unwrap()
+}
+
+/// `State Reason: message`.
+fn shown(facts: &StepFacts) -> String {
+    format!(
+        "{} {}: {}",
+        facts.state.as_str(),
+        facts.reason,
+        facts.message
+    )
+}
+
+fn at(addresses: &[&str]) -> Given {
+    let mut given = healthy();
+    given.cluster("west").endpoint.as_mut().unwrap().addresses = addresses
+        .iter()
+        .map(|address| (*address).to_owned())
+        .collect();
+    given
+}
+
+#[test]
+fn an_endpoint_that_is_not_reported_yet_is_on_its_way() {
+    let mut given = healthy();
+    given.cluster("west").endpoint = None;
+    let west = west(&given);
+    assert_eq!(
+        shown(&west.endpoint),
+        "Unknown Applying: west has not reported an endpoint yet"
+    );
+    assert_eq!((west.addresses.len(), west.port), (0, 0));
+}
+
+#[test]
+fn an_endpoint_without_addresses_says_why_in_the_agents_words() {
+    let mut given = healthy();
+    given.cluster("west").endpoint = Some(EndpointFacts {
+        port: 80,
+        reason: "NoAddress".to_owned(),
+        message: "Gateway infra/public has no address yet".to_owned(),
+        ..EndpointFacts::default()
+    });
+    let west = west(&given);
+    assert_eq!(
+        shown(&west.endpoint),
+        "False NoAddress: Gateway infra/public has no address yet"
+    );
+    assert_eq!(west.port, 0);
+}
+
+#[test]
+fn an_endpoint_says_at_how_many_addresses_it_admits_traffic() {
+    let west = west(&at(&["203.0.113.2", "2001:db8::1", "203.0.113.2"]));
+    assert_eq!(
+        shown(&west.endpoint),
+        "True Provisioned: west admits traffic at 2 addresses"
+    );
+}
+
+#[test]
+fn every_address_that_is_refused_is_named() {
+    let west = west(&at(&["127.0.0.1", "203.0.113.2", "gateway.example"]));
+    assert_eq!(
+        shown(&west.endpoint),
+        "False AddressRefused: west reports 127.0.0.1, gateway.example: an endpoint can't be loopback, link-local, multicast or unspecified"
+    );
+}
+
+#[test]
+fn no_address_is_published_that_stays_within_a_machine_or_a_link() {
+    for address in [
+        "0.0.0.0",
+        "127.0.0.1",
+        "127.255.255.255",
+        "169.254.0.0",
+        "169.254.255.255",
+        "224.0.0.0",
+        "239.255.255.255",
+        "255.255.255.255",
+        "::",
+        "::1",
+        "fe80::1",
+        "febf::1",
+        "ff02::1",
+        "::ffff:203.0.113.9",
+    ] {
+        assert_eq!(west(&at(&[address])).addresses.len(), 0, "{address}");
+    }
+}
+
+#[test]
+fn private_addresses_and_neighbours_of_refused_ranges_are_published() {
+    for address in [
+        "10.0.0.1",
+        "172.16.0.1",
+        "192.168.0.1",
+        "100.64.0.1",
+        "126.255.255.255",
+        "128.0.0.1",
+        "169.253.255.255",
+        "169.255.0.0",
+        "223.255.255.255",
+        "::2",
+        "fc00::1",
+        "fec0::1",
+        "2001:db8::1",
+    ] {
+        assert_eq!(west(&at(&[address])).addresses.len(), 1, "{address}");
+    }
+}
+
+#[test]
+fn a_silent_cluster_keeps_addresses_and_port() {
+    let mut given = healthy();
+    given.cluster("west").endpoint.as_mut().unwrap().port = 8080;
+    given.apply();
+    *given.cluster("west") = silent();
+    let west = west(&given);
+    assert_eq!(west.addresses, ["203.0.113.2".parse::<IpAddr>().unwrap()]);
+    assert_eq!(west.port, 8080);
+    assert_eq!(
+        shown(&west.endpoint),
+        "Unknown ClusterNotConnected: the agent of west can't be heard; its endpoint stays as it was last published"
+    );
+}
