@@ -1,10 +1,11 @@
 //! `kubectl inferfleet`: what a person does with a fleet that `kubectl` alone can't.
 
 mod join;
+mod leave;
 
 use clap::{Parser, Subcommand};
 
-/// Joins member clusters to an Inferfleet hub. Speaks to the cluster that the kubeconfig's current context names: the hub's.
+/// Joins member clusters to an Inferfleet hub, and takes them out. Speaks to the cluster that the kubeconfig's current context names: the hub's.
 #[derive(Debug, Parser)]
 #[command(name = "kubectl-inferfleet", bin_name = "kubectl inferfleet", version)]
 struct Args {
@@ -16,6 +17,8 @@ struct Args {
 enum Command {
     /// Invite a cluster, and print the values for the agent's chart there.
     Join(join::Join),
+    /// Take a cluster out of the fleet.
+    Leave(leave::Leave),
 }
 
 #[tokio::main]
@@ -24,5 +27,6 @@ async fn main() -> anyhow::Result<()> {
     drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
     match Args::parse().command {
         Command::Join(join) => join.run().await,
+        Command::Leave(leave) => leave.run().await,
     }
 }

@@ -113,6 +113,25 @@ impl Wakeups {
         self.servers.wake(key);
     }
 
+    /// A status that only counts or tells is nothing that a server is planned from.
+    fn member_changed(&self, change: &Change<'_, MemberCluster>) {
+        let planned_from = |record: &Arc<MemberCluster>| {
+            let joined = record
+                .status
+                .as_ref()
+                .is_some_and(|status| status.enrollment.is_some());
+            let leaving = record.metadata.deletion_timestamp.is_some();
+            (record.uid(), record.spec.clone(), joined, leaving)
+        };
+        let Some(name) = change.each().next().map(ResourceExt::name_any) else {
+            return;
+        };
+        if change.before.map(planned_from) != change.after.map(planned_from) {
+            self.wake_targeting(&name);
+        }
+        self.members.wake(name);
+    }
+
     /// Wakes the server that a discovery object belongs to, by its label.
     fn object_changed<K: ResourceExt>(&self, change: &Change<'_, K>) {
         for object in change.each() {
@@ -190,10 +209,7 @@ impl Caches {
                 self.members
                     .clone()
                     .run(Api::all(client.clone()), all(), move |change| {
-                        for member in change.each() {
-                            members.wake_targeting(&member.name_any());
-                            members.members.wake(member.name_any());
-                        }
+                        members.member_changed(&change);
                     }),
             ),
             Box::pin(

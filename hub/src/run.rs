@@ -107,13 +107,13 @@ fn start(
         clock,
     );
     let gateway_api = follow_gateway_api(caches.clone(), Arc::clone(&wakeups));
-    let members = MemberReconciler {
+    let members = MemberReconciler::new(
         client,
-        members: caches.members.clone(),
-        placer: Arc::clone(&placer),
-        wakeups: Arc::clone(&wakeups),
+        caches.members.clone(),
+        Arc::clone(&placer),
+        Arc::clone(&wakeups),
         clock,
-    };
+    );
     let members = reconcile_members(caches.clone(), Arc::new(members), backoff);
     let servers = reconcile_servers(
         caches.clone(),

@@ -83,6 +83,9 @@ pub struct MemberClusterStatus {
     /// InferenceServers that target the cluster.
     #[serde(default)]
     pub servers: u32,
+    /// While this object is being deleted: the placements that are left there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placements_left: Option<u32>,
     /// InferenceServers whose part there was not confirmed to be gone when they were deleted: the agent is told when it is
     /// back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -82,7 +82,7 @@ fn services<'a>(
     let drains_in = |cluster: &Cluster, service: &str| {
         cluster.draining_since.is_some() && is_in(facts, service, &cluster.name)
     };
-    let mut services = vec![(base.clone(), published.to_vec())];
+    let mut services = vec![(base, published.to_vec())];
     for class in classes.iter().filter(|class| !class.suffix.is_empty()) {
         let service = service_of(facts, class);
         let is_of = |cluster: &&&Cluster| {

@@ -1,6 +1,10 @@
 //! The record of one member cluster: its status, its finalizer, and what is to be told to it later.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use crds::{
     condition::{self, CONNECTED, JOINED, Verdict},
@@ -30,34 +34,52 @@ use crate::{
 
 /// A cluster that leaves and can't be heard for this long is let go.
 const LEAVE_PATIENCE: Duration = Duration::from_secs(40);
+/// A count of servers is written this often at most.
+const COUNT_PAUSE: Duration = Duration::from_secs(1);
 /// As many as the API takes: an InferenceServer is held rather than one forgotten.
 const RELEASED_MAX: usize = 1000;
 
 /// Reconciles MemberClusters.
 pub struct MemberReconciler {
-    /// For writes.
-    pub client: Client,
-    /// The records.
-    pub members: Cache<MemberCluster>,
-    /// What each cluster is told.
-    pub placer: Arc<Placer>,
+    client: Client,
+    members: Cache<MemberCluster>,
+    placer: Arc<Placer>,
     /// Whom changes wake.
     pub wakeups: Arc<Wakeups>,
-    /// What time it is.
-    pub clock: Clock,
+    clock: Clock,
+    /// When only the count of servers was written, of the records of the last second.
+    counted: Mutex<BTreeMap<String, Duration>>,
 }
 
 /// What the hub knows of a cluster while it runs.
 struct Known {
     connected: bool,
     silent_since: Timestamp,
-    /// It is told of no placement.
-    idle: bool,
+    /// Of how many placements it is told.
+    told: usize,
     agent_version: String,
     kubernetes_version: String,
 }
 
 impl MemberReconciler {
+    /// Writes with `client`.
+    pub fn new(
+        client: Client,
+        members: Cache<MemberCluster>,
+        placer: Arc<Placer>,
+        wakeups: Arc<Wakeups>,
+        clock: Clock,
+    ) -> Self {
+        Self {
+            client,
+            members,
+            placer,
+            wakeups,
+            clock,
+            counted: Mutex::default(),
+        }
+    }
+
     /// One pass: admits or dismisses the cluster, keeps its finalizer, and writes its status.
     pub async fn reconcile(self: Arc<Self>, name: String) -> Next {
         self.placer.fleet_changed();
@@ -95,11 +117,10 @@ impl MemberReconciler {
                 self.set_finalizer(record, false).await?;
                 return Ok(Next::Rest);
             };
-            self.report(record, known).await?;
-            return Ok(wait);
+            let next = self.report(record, known).await?;
+            return Ok(if next == Next::Rest { wait } else { next });
         }
-        self.report(record, known).await?;
-        Ok(Next::Rest)
+        self.report(record, known).await
     }
 
     /// What a cluster that leaves is waited for; `None`: for nothing any more.
@@ -107,7 +128,7 @@ impl MemberReconciler {
         let cluster = record.name_any();
         let known = known.filter(|_| membership(record) == Membership::Leaving)?;
         if known.connected {
-            if known.idle {
+            if known.told == 0 {
                 tracing::info!(cluster, "left: nothing of it is left there");
                 return None;
             }
@@ -163,15 +184,29 @@ impl MemberReconciler {
         Ok(())
     }
 
-    async fn report(&self, record: &MemberCluster, known: Option<Known>) -> Result<(), Error> {
+    async fn report(&self, record: &MemberCluster, known: Option<Known>) -> Result<Next, Error> {
         let name = record.name_any();
         let previous = record.status.clone().unwrap_or_default();
         let servers = u32::try_from(self.wakeups.targeting(&name).len()).unwrap_or(u32::MAX);
         let generation = record.metadata.generation.unwrap_or_default();
+        let left = known
+            .as_ref()
+            .filter(|_| record.metadata.deletion_timestamp.is_some())
+            .map(|known| u32::try_from(known.told).unwrap_or(u32::MAX));
         let mut status = status(previous.clone(), known, generation, self.clock.now());
+        status.placements_left = left;
         status.servers = servers;
         if status == previous {
-            return Ok(());
+            return Ok(Next::Rest);
+        }
+        let same_but_for_count = MemberClusterStatus {
+            servers,
+            ..previous
+        };
+        if status == same_but_for_count
+            && let Some(wait) = self.count_later(&name)
+        {
+            return Ok(Next::After(wait));
         }
         // The enrollment and what is released are written elsewhere: a copy of them here could undo a newer one.
         let patch = json!({"metadata": {"uid": record.uid()}, "status": MemberClusterStatus {
@@ -181,9 +216,19 @@ impl MemberReconciler {
         }});
         let written = patch_status(&self.client, record, &patch).await?;
         self.members.note(written);
-        // Joined or not is a fact of every plan that targets it.
-        self.wakeups.wake_targeting(&name);
-        Ok(())
+        Ok(Next::Rest)
+    }
+
+    /// A count that changes again within a second is written then; `None`: now.
+    fn count_later(&self, name: &str) -> Option<Duration> {
+        let now = self.clock.elapsed();
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        counted.retain(|_, at| now < *at + COUNT_PAUSE);
+        if let Some(at) = counted.get(name) {
+            return Some((*at + COUNT_PAUSE).saturating_sub(now));
+        }
+        counted.insert(name.to_owned(), now);
+        None
     }
 }
 
@@ -245,7 +290,7 @@ fn known(member: &Member) -> Known {
     Known {
         connected: state.session.is_some(),
         silent_since: state.silent_since,
-        idle: state.machine.is_idle(),
+        told: state.machine.told(),
         agent_version: state.agent_version.clone(),
         kubernetes_version: state.kubernetes_version.clone(),
     }
@@ -301,6 +346,7 @@ fn status(
         conditions: condition::merge(&previous.conditions, &[joined, connected], generation, now),
         enrollment: previous.enrollment,
         servers: previous.servers,
+        placements_left: previous.placements_left,
         released: previous.released,
     }
 }

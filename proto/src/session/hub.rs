@@ -271,9 +271,9 @@ impl HubMachine {
         self.slots.get(key).is_some_and(Slot::is_told)
     }
 
-    /// Whether the agent is told nothing of any key: no value, and no removal that it hasn't confirmed.
-    pub fn is_idle(&self) -> bool {
-        !self.slots.values().any(Slot::is_told)
+    /// Of how many keys the agent is told something: a value, or a removal that it hasn't confirmed.
+    pub fn told(&self) -> usize {
+        self.slots.values().filter(|slot| slot.is_told()).count()
     }
 
     /// Whether this removal of this key and UID waits to be confirmed.
