@@ -13,6 +13,7 @@ mod endpoints;
 mod faults;
 mod input;
 mod joining;
+mod leaving;
 mod lifecycle;
 mod main_path;
 
