@@ -13,6 +13,7 @@ mod discovery;
 mod drain;
 mod endpoints;
 mod given;
+mod isolation;
 mod leaving;
 mod memory;
 mod placements;
