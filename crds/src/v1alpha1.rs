@@ -6,6 +6,7 @@
 
 mod inference_server;
 mod member_cluster;
+mod routing;
 mod runtime_profile;
 mod server_placement;
 mod status;
@@ -18,6 +19,7 @@ pub use member_cluster::{
     Enrollment, GatewayReference, JoinToken, MemberCluster, MemberClusterSpec, MemberClusterStatus,
     Released,
 };
+pub use routing::{Header, HeaderFilter, RouteParent, RouteTimeouts, Routing, RoutingRule};
 pub use runtime_profile::{
     Probe, Probes, RuntimeImage, RuntimePort, RuntimeProfile, RuntimeProfileSpec, VENDOR_NONE,
 };

@@ -103,6 +103,8 @@ impl Reconciler {
             clusters: self.placer.clusters(&server),
             gateway: self.gateway.as_ref(),
             gateway_api: self.caches.routes.is_installed(),
+            route_schema: *self.caches.route_schema.borrow(),
+            gateways: self.caches.gateway_names(),
             observed: self.caches.discovery(&server),
             failures,
             fleet: self.placer.fleet().as_ref().clone(),

@@ -16,6 +16,7 @@ mod joining;
 mod leaving;
 mod lifecycle;
 mod main_path;
+mod routing;
 
 use std::net::IpAddr;
 use std::sync::Arc;

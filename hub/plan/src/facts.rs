@@ -1,6 +1,9 @@
 //! All that a plan is made from: objects from watch caches, and what the members last said. No choices here.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use crds::{
     ClusterName,
@@ -27,12 +30,27 @@ pub struct Facts<'a> {
     pub gateway: Option<&'a GatewayReference>,
     /// Does the hub's API server know HTTPRoutes?
     pub gateway_api: bool,
+    /// What its HTTPRoutes can say.
+    pub route_schema: RouteSchema,
+    /// Which of the Gateways that routes attach to exist.
+    pub gateways: BTreeSet<GatewayName>,
     /// Our objects, as they are.
     pub observed: Observed,
     /// Objects that could not be applied in the last pass: kind and name, reason, sentence.
     pub failures: Vec<Failure>,
     /// Who of the whole fleet can't be heard.
     pub fleet: Fleet,
+}
+
+/// Namespace and name of a Gateway.
+pub type GatewayName = (String, String);
+
+/// What the installed HTTPRoutes can say, by their CustomResourceDefinition: a field that it lacks would be dropped
+/// silently, and be missing for ever.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RouteSchema {
+    /// `spec.rules.timeouts`: in the standard channel since Gateway API 1.2.
+    pub timeouts: bool,
 }
 
 /// The whole fleet, as far as one server's plan needs it.

@@ -20,6 +20,7 @@ mod placements;
 mod properties;
 mod ready;
 mod routes;
+mod routing;
 mod shown;
 mod silence;
 mod status;
