@@ -2,6 +2,7 @@
 
 mod join;
 mod leave;
+mod placements;
 
 use clap::{Parser, Subcommand};
 
@@ -19,6 +20,8 @@ enum Command {
     Join(join::Join),
     /// Take a cluster out of the fleet.
     Leave(leave::Leave),
+    /// Show the clusters of an InferenceServer, worst first.
+    Placements(placements::Placements),
 }
 
 #[tokio::main]
@@ -28,5 +31,6 @@ async fn main() -> anyhow::Result<()> {
     match Args::parse().command {
         Command::Join(join) => join.run().await,
         Command::Leave(leave) => leave.run().await,
+        Command::Placements(placements) => placements.run().await,
     }
 }

@@ -29,7 +29,7 @@ use operator::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::{clock::Clock, observe::Caches};
+use crate::{clock::Clock, metrics::Metrics, observe::Caches};
 
 /// Objects of one server that are written at once.
 const WRITES_AT_ONCE: usize = 16;
@@ -59,6 +59,7 @@ pub struct Applier {
     client: Client,
     caches: Caches,
     clock: Clock,
+    metrics: Arc<Metrics>,
     /// When slices were written, of those within [`COALESCE`].
     written: Mutex<BTreeMap<ObjectKey, Duration>>,
 }
@@ -74,11 +75,12 @@ pub struct Applied {
 
 impl Applier {
     /// Writes with `client`, compares with `caches`.
-    pub fn new(client: Client, caches: Caches, clock: Clock) -> Self {
+    pub fn new(client: Client, caches: Caches, clock: Clock, metrics: Arc<Metrics>) -> Self {
         Self {
             client,
             caches,
             clock,
+            metrics,
             written: Mutex::default(),
         }
     }
@@ -191,6 +193,7 @@ impl Applier {
         {
             Ok(written) => {
                 tracing::info!(%kind, object = %desired.key, "applied");
+                self.metrics.wrote();
                 // What can't be read back comes with the watch.
                 if let Ok(written) = written.try_parse::<K>() {
                     cache.note(written);

@@ -9,6 +9,7 @@
 //! * [`server`]: one pass over one InferenceServer: snapshot, plan (crate `hub-plan`), apply, report;
 //! * [`apply`]: the plan's objects, written where they differ;
 //! * [`report`]: the status of servers and member clusters;
+//! * [`metrics`]: what can be counted of all that;
 //! * [`enrollment`]: tokens in, certificates out, and the hub's authority;
 //! * [`run`]: wires all of it and keeps it going; [`args`]: the only reader of flags and environment.
 
@@ -16,6 +17,7 @@ pub mod apply;
 pub mod args;
 mod clock;
 pub mod enrollment;
+pub mod metrics;
 pub mod observe;
 pub mod place;
 pub mod report;

@@ -1,6 +1,7 @@
 //! The status of servers and member clusters, and a server's finalizer. One writer each, and never a write that changes
 //! nothing.
 
+pub mod events;
 pub mod member;
 
 use crds::{
@@ -136,17 +137,9 @@ pub fn transitions(
     before: Option<&InferenceServerStatus>,
     after: &InferenceServerStatus,
 ) {
-    let before = before
-        .map(|status| status.conditions.as_slice())
-        .unwrap_or_default();
-    for condition in &after.conditions {
-        let same = |other: &&_| {
-            let other: &k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition = other;
-            other.type_ == condition.type_ && other.status == condition.status
-        };
-        if before.iter().find(same).is_none() {
-            let (kind, status, reason) = (&condition.type_, &condition.status, &condition.reason);
-            tracing::info!(%server, condition = kind, status, reason, message = condition.message, "condition");
-        }
+    let before = before.map_or(&[][..], |status| &status.conditions);
+    for condition in events::transitions(before, &after.conditions) {
+        let (kind, status, reason) = (&condition.type_, &condition.status, &condition.reason);
+        tracing::info!(%server, condition = kind, status, reason, message = condition.message, "condition");
     }
 }

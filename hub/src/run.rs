@@ -6,7 +6,7 @@ use anyhow::Context;
 use crds::v1alpha1::GatewayReference;
 use futures::future::BoxFuture;
 use operator::{cache::ObjectKey, client::Clients, wake::Backoff};
-use prometheus_client::{metrics::gauge::Gauge, registry::Registry};
+use prometheus_client::registry::Registry;
 use proto::transport::{
     authority::Authority,
     server::{Admission, ServerTls, serve},
@@ -22,6 +22,7 @@ use crate::{
     args::Args,
     clock::Clock,
     enrollment::{Enrollment, authority},
+    metrics::Metrics,
     observe::{Caches, Wakeups},
     place::Placer,
     report::member::MemberReconciler,
@@ -90,6 +91,7 @@ fn start(
     let caches = Caches::default();
     let wakeups = Arc::new(Wakeups::default());
     let clock = Clock::start();
+    let metrics = Arc::new(Metrics::new(clock));
     let placer = Arc::new(Placer::new(caches.clone(), clock));
     let Clients {
         write: client,
@@ -105,6 +107,7 @@ fn start(
         Arc::clone(&placer),
         gateway,
         clock,
+        Arc::clone(&metrics),
     );
     let gateway_api = follow_gateway_api(caches.clone(), Arc::clone(&wakeups));
     let members = MemberReconciler::new(
@@ -135,7 +138,7 @@ fn start(
         wakeups,
         enrollment: Arc::new(enrollment),
         placer,
-        open_sessions: Gauge::default(),
+        metrics,
         clock,
         sessions: first_session(),
     })
@@ -179,12 +182,9 @@ fn spawn(
 
 async fn serve_admin(listener: TcpListener, fleet: Arc<Fleet>) -> anyhow::Result<()> {
     let mut registry = Registry::default();
-    let sessions = fleet.open_sessions.clone();
-    registry.register(
-        "inferfleet_hub_sessions",
-        "Agents with an open session",
-        sessions,
-    );
+    fleet
+        .metrics
+        .register(&mut registry, Arc::clone(&fleet.wakeups));
     let ready =
         move || (!fleet.caches.is_synced()).then_some("the watch caches are not filled yet");
     operator::admin::serve(listener, Arc::new(registry), ready)

@@ -7,15 +7,16 @@ use hub_plan::{
     Plan,
     facts::{Facts, Failure},
 };
-use kube::Client;
+use kube::{Client, Resource};
 use operator::{cache::ObjectKey, wake::Next};
 
 use crate::{
     apply::{Applied, Applier},
     clock::Clock,
+    metrics::Metrics,
     observe::Caches,
     place::{Placer, has_finalizer},
-    report::{self, member},
+    report::{self, events::Events, member},
 };
 
 /// Reconciles InferenceServers.
@@ -25,6 +26,8 @@ pub struct Reconciler {
     placer: Arc<Placer>,
     applier: Applier,
     clock: Clock,
+    metrics: Arc<Metrics>,
+    events: Events,
     gateway: Option<GatewayReference>,
 }
 
@@ -36,14 +39,18 @@ impl Reconciler {
         placer: Arc<Placer>,
         gateway: Option<GatewayReference>,
         clock: Clock,
+        metrics: Arc<Metrics>,
     ) -> Self {
-        let applier = Applier::new(client.clone(), caches.clone(), clock);
+        let applier = Applier::new(client.clone(), caches.clone(), clock, Arc::clone(&metrics));
+        let events = Events::new(client.clone());
         Self {
             client,
             caches,
             placer,
             applier,
             clock,
+            metrics,
+            events,
             gateway,
         }
     }
@@ -52,8 +59,10 @@ impl Reconciler {
     pub async fn reconcile(self: Arc<Self>, key: ObjectKey) -> Next {
         let Some(server) = self.caches.servers.get(&key) else {
             self.placer.place(&key);
+            self.metrics.published(&key, None);
             return Next::Rest;
         };
+        self.metrics.passed();
         // No member is told anything before the finalizer says that it has to be asked on the way out.
         if server.metadata.deletion_timestamp.is_none() && !has_finalizer(&server) {
             match report::set_finalizer(&self.client, &server, true).await {
@@ -75,10 +84,15 @@ impl Reconciler {
         }
         // Also what is refused for good: what stands in the way is often somebody else's, which no watch of ours shows.
         let apply_again = !failures.is_empty();
+        let plan_failures: Vec<_> = failures.iter().map(|failure| failure.reason).collect();
         // What was written is in the caches: the status speaks of the world after the writes.
         let Some(plan) = self.plan(&key, failures) else {
             return Next::Rest;
         };
+        for failure in &plan_failures {
+            self.metrics.failed(failure);
+        }
+        self.metrics.published(&key, Some(&plan));
         let failed = match self.report(&key, &plan).await {
             Ok(()) => apply_again,
             Err(error) => retry(&key, &error) == Next::Retry,
@@ -135,6 +149,12 @@ impl Reconciler {
         report::transitions(key, server.status.as_ref(), &plan.status);
         let written = report::server_status(&self.client, &server, &plan.status).await?;
         self.caches.servers.note(written);
+        self.metrics.wrote();
+        let before = server.status.as_ref();
+        let before = before.map_or(&[][..], |status| &status.conditions);
+        let after = &plan.status.conditions;
+        let of = server.object_ref(&());
+        self.events.transitions(&of, before, after).await;
         Ok(())
     }
 }

@@ -14,7 +14,6 @@ use std::{
 
 use crds::v1alpha1::MemberCluster;
 use futures::StreamExt;
-use prometheus_client::metrics::gauge::Gauge;
 use proto::{
     SessionId,
     session::Rejection,
@@ -32,6 +31,7 @@ use self::stream::Stream;
 use crate::{
     clock::Clock,
     enrollment::Enrollment,
+    metrics::Metrics,
     observe::{Caches, Wakeups},
     place::Placer,
 };
@@ -51,8 +51,8 @@ pub struct Fleet {
     pub enrollment: Arc<Enrollment>,
     /// What each cluster is to hold.
     pub placer: Arc<Placer>,
-    /// How many sessions are open.
-    pub open_sessions: Gauge,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
     /// The hub's clock.
     pub clock: Clock,
     /// The last session's id. Starts at the hub's start time, so that no id comes twice.
@@ -162,7 +162,7 @@ impl Fleet {
         member.news.notify_waiters();
         self.wakeups.members.wake(member.name.as_str().to_owned());
         self.wakeups.wake_targeting(member.name.as_str());
-        self.open_sessions.inc();
+        self.metrics.sessions.inc();
         Ok(Stream {
             fleet: Arc::clone(self),
             member,

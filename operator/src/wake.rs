@@ -68,6 +68,11 @@ impl<K: Ord + Hash + Clone + Debug + Send + 'static> Wakes<K> {
         }
     }
 
+    /// How many keys wait to be looked at, but for those that wait for a time.
+    pub fn depth(&self) -> usize {
+        self.lock().len()
+    }
+
     /// What keys have failed by may have passed: all that wait for their back-off are tried now.
     pub fn retry_now(&self) {
         self.recoveries

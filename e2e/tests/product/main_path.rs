@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use crds::labels;
+use e2e::installed::NAMESPACE;
 use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::events::v1::Event;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
@@ -288,4 +290,45 @@ async fn a_changed_server_is_changed_in_its_members() {
             "{name}"
         );
     }
+}
+
+#[tokio::test]
+async fn events_and_metrics_tell_what_happened() {
+    let fleet = shared().await;
+    serving(&fleet, "told", &["east", "west"]).await;
+    let hub = fleet.hub();
+    let events: Api<Event> = Api::namespaced(hub.client().await.unwrap(), "told");
+    let ready = || async {
+        let found = events.list(&ListParams::default()).await?.items;
+        let told: Vec<_> = found.into_iter().filter_map(|event| event.action).collect();
+        let count = told.iter().filter(|action| *action == "ReadyTrue").count();
+        anyhow::ensure!(count == 1, "{told:?}");
+        Ok(())
+    };
+    e2e::wait::eventually("one event", SOON, ready)
+        .await
+        .unwrap();
+    let pods: Api<Pod> = Api::namespaced(hub.client().await.unwrap(), NAMESPACE);
+    let pod = pods
+        .get(&super::faults::hub_pod(&fleet).await)
+        .await
+        .unwrap();
+    let address = pod.status.unwrap().pod_ip.unwrap();
+    let address = std::net::SocketAddr::new(address.parse().unwrap(), 8080);
+    let metrics = hub.get(address, "/metrics").await.unwrap();
+    for line in [
+        "inferfleet_hub_sessions 2",
+        "inferfleet_hub_endpoints{state=\"ready\"}",
+        "inferfleet_hub_reconciles_total",
+        "inferfleet_hub_servers_waiting",
+    ] {
+        assert!(metrics.body().contains(line), "{line}: {}", metrics.body());
+    }
+    let table = fleet
+        .inferfleet(&["placements", "hello", "-n", "told"])
+        .await
+        .unwrap();
+    let lines: Vec<_> = table.lines().collect();
+    assert_eq!(lines.len(), 3, "{table}");
+    assert!(lines[1].starts_with("east     Serving  1/1"), "{table}");
 }

@@ -14,7 +14,7 @@ use crds::{
 use hub_plan::facts::Membership;
 use k8s_openapi::jiff::Timestamp;
 use kube::{
-    Api, Client, ResourceExt,
+    Api, Client, Resource, ResourceExt,
     api::{Patch, PatchParams},
 };
 use operator::{
@@ -24,7 +24,7 @@ use operator::{
 use proto::PlacementKey;
 use serde_json::json;
 
-use super::Error;
+use super::{Error, events::Events};
 use crate::{
     clock::Clock,
     observe::Wakeups,
@@ -47,6 +47,7 @@ pub struct MemberReconciler {
     /// Whom changes wake.
     pub wakeups: Arc<Wakeups>,
     clock: Clock,
+    events: Events,
     /// When only the count of servers was written, of the records of the last second.
     counted: Mutex<BTreeMap<String, Duration>>,
 }
@@ -70,7 +71,9 @@ impl MemberReconciler {
         wakeups: Arc<Wakeups>,
         clock: Clock,
     ) -> Self {
+        let events = Events::new(client.clone());
         Self {
+            events,
             client,
             members,
             placer,
@@ -113,7 +116,7 @@ impl MemberReconciler {
             self.forget(record, member).await?;
         }
         if deleting && held {
-            let Some(wait) = self.patience(record, known.as_ref()) else {
+            let Some(wait) = self.patience(record, known.as_ref()).await else {
                 self.set_finalizer(record, false).await?;
                 return Ok(Next::Rest);
             };
@@ -124,7 +127,7 @@ impl MemberReconciler {
     }
 
     /// What a cluster that leaves is waited for; `None`: for nothing any more.
-    fn patience(&self, record: &MemberCluster, known: Option<&Known>) -> Option<Next> {
+    async fn patience(&self, record: &MemberCluster, known: Option<&Known>) -> Option<Next> {
         let cluster = record.name_any();
         let known = known.filter(|_| membership(record) == Membership::Leaving)?;
         if known.connected {
@@ -147,6 +150,11 @@ impl MemberReconciler {
             servers,
             "left without its agent: what it runs is left there"
         );
+        let note = format!(
+            "its agent can't be heard: what it runs of {servers} InferenceServers is left there"
+        );
+        let of = record.object_ref(&());
+        self.events.warn(&of, "LeftBehind", note).await;
         None
     }
 
@@ -199,6 +207,7 @@ impl MemberReconciler {
         if status == previous {
             return Ok(Next::Rest);
         }
+        let conditions = previous.conditions.clone();
         let same_but_for_count = MemberClusterStatus {
             servers,
             ..previous
@@ -215,7 +224,10 @@ impl MemberReconciler {
             ..status
         }});
         let written = patch_status(&self.client, record, &patch).await?;
+        let after = written.status.clone().unwrap_or_default().conditions;
         self.members.note(written);
+        let of = record.object_ref(&());
+        self.events.transitions(&of, &conditions, &after).await;
         Ok(Next::Rest)
     }
 

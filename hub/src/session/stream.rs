@@ -34,7 +34,7 @@ pub(super) struct Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        self.fleet.open_sessions.dec();
+        self.fleet.metrics.sessions.dec();
         if self
             .member
             .lock()

@@ -1,0 +1,141 @@
+//! Events: what happened to an object, for `kubectl describe`. One for each transition, which is read off the status that was
+//! there: so a restart repeats none, and a loop has none to repeat.
+
+use crds::{
+    condition::{AVAILABLE, CONNECTED, JOINED, READY},
+    labels,
+};
+use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Condition};
+use kube::{
+    Client,
+    runtime::events::{Event, EventType, Recorder, Reporter},
+};
+
+/// The conditions whose transitions are events.
+const TOLD: [&str; 4] = [READY, AVAILABLE, JOINED, CONNECTED];
+/// The longest note (events.k8s.io/v1).
+const NOTE_MAX: usize = 1024;
+
+/// Publishes events.
+#[derive(Clone)]
+pub struct Events(Recorder);
+
+impl Events {
+    /// Publishes with `client`.
+    pub fn new(client: Client) -> Self {
+        let reporter = Reporter {
+            controller: labels::HUB.to_owned(),
+            instance: None,
+        };
+        Self(Recorder::new(client, reporter))
+    }
+
+    /// One event for each condition of `after` whose status is another than in `before`. An event that can't be published is
+    /// lost: the status says the same.
+    pub async fn transitions(
+        &self,
+        of: &ObjectReference,
+        before: &[Condition],
+        after: &[Condition],
+    ) {
+        for condition in transitions(before, after) {
+            if TOLD.contains(&condition.type_.as_str()) {
+                self.publish(of, &event(condition)).await;
+            }
+        }
+    }
+
+    /// Something that is no condition.
+    pub async fn warn(&self, of: &ObjectReference, reason: &str, note: String) {
+        let event = Event {
+            type_: EventType::Warning,
+            reason: reason.to_owned(),
+            note: Some(note),
+            action: reason.to_owned(),
+            secondary: None,
+        };
+        self.publish(of, &event).await;
+    }
+
+    async fn publish(&self, of: &ObjectReference, event: &Event) {
+        let Self(recorder) = self;
+        if let Err(error) = recorder.publish(event, of).await {
+            tracing::debug!(%error, reason = event.reason, "event not published");
+        }
+    }
+}
+
+/// The conditions of `after` whose status is another than in `before`.
+pub fn transitions<'a>(
+    before: &'a [Condition],
+    after: &'a [Condition],
+) -> impl Iterator<Item = &'a Condition> {
+    after.iter().filter(|condition| {
+        !before
+            .iter()
+            .any(|other| other.type_ == condition.type_ && other.status == condition.status)
+    })
+}
+
+fn event(condition: &Condition) -> Event {
+    let well = condition.status == "True";
+    Event {
+        type_: if well {
+            EventType::Normal
+        } else {
+            EventType::Warning
+        },
+        reason: condition.reason.clone(),
+        note: Some(condition.message.chars().take(NOTE_MAX).collect()),
+        action: format!("{}{}", condition.type_, condition.status),
+        secondary: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+
+    use super::*;
+
+    fn condition(kind: &str, status: &str, reason: &str) -> Condition {
+        Condition {
+            type_: kind.to_owned(),
+            status: status.to_owned(),
+            reason: reason.to_owned(),
+            message: "a sentence".to_owned(),
+            observed_generation: None,
+            last_transition_time: Time(Timestamp::UNIX_EPOCH),
+        }
+    }
+
+    #[test]
+    fn only_a_status_that_changed_is_a_transition() {
+        let before = [
+            condition(READY, "Unknown", "Starting"),
+            condition(AVAILABLE, "False", "TooFewReadyClusters"),
+        ];
+        let after = [
+            condition(READY, "Unknown", "Unschedulable"),
+            condition(AVAILABLE, "True", "Serving"),
+        ];
+        let kinds: Vec<_> = transitions(&before, &after)
+            .map(|condition| condition.type_.as_str())
+            .collect();
+        assert_eq!(kinds, [AVAILABLE], "another reason is no transition");
+        assert_eq!(transitions(&after, &after).count(), 0);
+        assert_eq!(transitions(&[], &after).count(), 2);
+    }
+
+    #[test]
+    fn an_event_says_the_reason_and_warns_of_what_is_not_well() {
+        let well = event(&condition(READY, "True", "Serving"));
+        assert_eq!(
+            (well.type_, well.reason.as_str()),
+            (EventType::Normal, "Serving")
+        );
+        let ill = event(&condition(READY, "False", "Unschedulable"));
+        assert_eq!(ill.type_, EventType::Warning);
+        assert_eq!(ill.action, "ReadyFalse");
+    }
+}
