@@ -197,7 +197,7 @@ mod tests {
             surplus: Vec::new(),
             release: false,
             unconfirmed: Vec::new(),
-            status: Default::default(),
+            status: crds::v1alpha1::InferenceServerStatus::default(),
             due: None,
         }
     }
