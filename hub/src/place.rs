@@ -11,12 +11,12 @@ use std::{
 use bytes::Bytes;
 use crds::{
     ClusterName, labels,
-    v1alpha1::{DeletionPolicy, GatewayReference, InferenceServer, MemberCluster, Released},
+    v1alpha1::{DeletionPolicy, InferenceServer, MemberCluster, Released},
 };
 use hub_plan::{
     drain::draining,
     facts::{ClusterFacts, Membership},
-    placements::{Intent, placements, targets},
+    placements::{Entrance, Intent, placements, targets},
 };
 use kube::ResourceExt;
 use operator::cache::ObjectKey;
@@ -93,8 +93,8 @@ impl Placer {
             .caches
             .profiles
             .get(&ObjectKey::new("", &server.spec.runtime.profile));
-        let gateways = self.gateways(&server);
-        let mut planned = placements(&server, profile.as_deref(), &gateways, &holders);
+        let entrances = self.entrances(&server);
+        let mut planned = placements(&server, profile.as_deref(), &entrances, &holders);
         let slices = self.caches.discovery(&server).slices;
         let leaving = self.leaving(planned.intents.keys());
         let now = self.clock.now();
@@ -177,16 +177,18 @@ impl Placer {
             .collect()
     }
 
-    fn gateways(
-        &self,
-        server: &InferenceServer,
-    ) -> BTreeMap<ClusterName, Option<GatewayReference>> {
+    fn entrances(&self, server: &InferenceServer) -> BTreeMap<ClusterName, Entrance> {
         let found = targets(server).into_iter().filter_map(|cluster| {
             let record = self
                 .caches
                 .members
                 .get(&ObjectKey::new("", cluster.as_str()))?;
-            Some((cluster, record.spec.gateway.clone()))
+            let endpoint = record.spec.endpoint.as_ref();
+            let entrance = Entrance {
+                gateway: record.spec.gateway.clone(),
+                endpoint: endpoint.map(|endpoint| endpoint.source.clone()),
+            };
+            Some((cluster, entrance))
         });
         found.collect()
     }

@@ -95,6 +95,7 @@ fn server(namespace: &str, targets: &[&str]) -> InferenceServer {
         cluster_id: (*name).to_owned(),
         weight: 1,
         tier: 0,
+        endpoint: None,
     };
     server.spec.cluster_targets = targets.iter().map(target).collect();
     // What is about draining says so itself.

@@ -228,7 +228,7 @@ impl Draft<'_> {
         let mut found = if unheard {
             endpoint::silent(self.name, self.silence, &Memory::default())
         } else {
-            endpoint::resolved(self.name, self.facts, self.silence)
+            endpoint::resolved(self.name, self.facts, self.silence, &self.memory)
         };
         // Where it admits no traffic any more, what it has goes on for a while.
         if found.addresses.is_empty()

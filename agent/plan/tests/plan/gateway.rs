@@ -231,7 +231,7 @@ fn every_address_that_is_no_ip_address_is_named() {
     ]));
     assert_eq!(
         endpoint(&world),
-        "NoAddress: Gateway infra/public has a.example, b.example only: an IP address is needed, hostnames are not resolved yet"
+        "NoAddress: Gateway infra/public has a.example, b.example only: an IP address is needed"
     );
 }
 

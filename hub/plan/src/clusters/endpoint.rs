@@ -48,14 +48,31 @@ pub(super) fn is_routable(cluster: &ClusterFacts) -> bool {
     placement.is_some_and(|placement| placement.route_accepted && placement.replicas.ready > 0)
 }
 
-/// The endpoint as reported, without the addresses that may not be published.
-pub(super) fn resolved(name: &ClusterName, cluster: &ClusterFacts, silence: Silence) -> Found {
+/// The endpoint as reported, without the addresses that may not be published. Where the agent does not know yet, it stays as
+/// it was published, unless it was on its way out.
+pub(super) fn resolved(
+    name: &ClusterName,
+    cluster: &ClusterFacts,
+    silence: Silence,
+    memory: &Memory,
+) -> Found {
     let Some(reported) = &cluster.endpoint else {
         return Found::nowhere(StepFacts::unknown(
             reason::APPLYING,
             format!("{name} has not reported an endpoint yet"),
         ));
     };
+    if reported.addresses.is_empty() && reported.reason == reason::APPLYING {
+        let verdict = StepFacts::unknown(reason::APPLYING, reported.message.clone());
+        return if memory.draining_since.is_some() {
+            Found::nowhere(verdict)
+        } else {
+            Found {
+                due: silence.due(),
+                ..Found::of(memory, verdict)
+            }
+        };
+    }
     if reported.addresses.is_empty() {
         return Found::nowhere(StepFacts::no(&reported.reason, reported.message.clone()));
     }

@@ -7,6 +7,8 @@ use hub_plan::{
     facts::{EndpointFacts, StepFacts},
 };
 
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+
 use crate::given::{Given, cluster, healthy, silent};
 
 fn west(given: &Given) -> Cluster {
@@ -64,6 +66,48 @@ fn an_endpoint_without_addresses_says_why_in_the_agents_words() {
         "False NoAddress: Gateway infra/public has no address yet"
     );
     assert_eq!(west.port, 0);
+}
+
+/// The agent of west does not know its endpoint yet.
+fn unknown() -> EndpointFacts {
+    EndpointFacts {
+        reason: "Applying".to_owned(),
+        message: "the agent does not know the nodes yet".to_owned(),
+        ..EndpointFacts::default()
+    }
+}
+
+#[test]
+fn an_endpoint_that_the_agent_does_not_know_yet_stays_as_it_was_published() {
+    let mut given = healthy();
+    given.cluster("west").endpoint = Some(unknown());
+    let west = west(&given);
+    assert_eq!(west.addresses, ["203.0.113.2".parse::<IpAddr>().unwrap()]);
+    assert_eq!(
+        shown(&west.endpoint),
+        "Unknown Applying: the agent does not know the nodes yet"
+    );
+    assert_eq!(given.plan().slices, slices(&given));
+}
+
+#[test]
+fn an_endpoint_on_its_way_out_does_not_come_back_while_the_agent_does_not_know() {
+    let mut given = healthy();
+    given.server.spec.endpoints.drain_seconds = 30;
+    given.cluster("west").endpoint = Some(EndpointFacts {
+        reason: "NoAddress".to_owned(),
+        ..EndpointFacts::default()
+    });
+    given.apply();
+    given.cluster("west").endpoint = Some(unknown());
+    assert!(west(&given).draining_since.is_some());
+    assert_eq!(given.plan().slices, slices(&given));
+}
+
+/// The slices that are there.
+fn slices(given: &Given) -> Vec<EndpointSlice> {
+    let slices = given.observed.slices.iter();
+    slices.map(|slice| slice.as_ref().clone()).collect()
 }
 
 #[test]

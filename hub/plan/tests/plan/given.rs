@@ -140,6 +140,7 @@ pub(crate) fn server(targets: &[(&str, u32)]) -> InferenceServer {
         cluster_id: (*name).to_owned(),
         weight: *weight,
         tier: 0,
+        endpoint: None,
     };
     let mut server = InferenceServer::new(
         "llama",

@@ -21,6 +21,7 @@ mod ready;
 mod routes;
 mod shown;
 mod silence;
+mod sources;
 mod status;
 mod summary;
 mod tiers;
