@@ -77,6 +77,8 @@ pub const NO_NODE_PORT: &str = "NoNodePort";
 pub const NO_READY_NODE: &str = "NoReadyNode";
 /// What the source of the endpoint needs is not given.
 pub const INVALID_SOURCE: &str = "InvalidSource";
+/// The hub can't resolve a DNS name of the endpoint.
+pub const HOSTNAME_NOT_RESOLVED: &str = "HostnameNotResolved";
 /// An address may not be published.
 pub const ADDRESS_REFUSED: &str = "AddressRefused";
 /// The route waits for the verdict of its gateway.

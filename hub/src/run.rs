@@ -25,6 +25,7 @@ use crate::{
     observe::{Caches, Wakeups},
     place::Placer,
     report::member::MemberReconciler,
+    resolve::{Resolver, System},
     server::Reconciler,
     session::{Fleet, Service, first_session},
 };
@@ -91,6 +92,7 @@ fn start(
     let wakeups = Arc::new(Wakeups::default());
     let clock = Clock::start();
     let placer = Arc::new(Placer::new(caches.clone(), clock));
+    let resolver = Arc::new(Resolver::new(System::load()));
     let Clients {
         write: client,
         watch,
@@ -103,9 +105,13 @@ fn start(
         client.clone(),
         caches.clone(),
         Arc::clone(&placer),
+        Arc::clone(&resolver),
         gateway,
         clock,
     );
+    let woken = Arc::clone(&wakeups);
+    let resolution = resolver.run(move |server| woken.servers.wake(server));
+    spawn(tasks, Box::pin(resolution), "the resolution of hostnames");
     let gateway_api = follow_gateway_api(caches.clone(), Arc::clone(&wakeups));
     let members = MemberReconciler::new(
         client,

@@ -16,6 +16,7 @@ use crate::{
     observe::Caches,
     place::{Placer, has_finalizer},
     report::{self, member},
+    resolve::Resolver,
 };
 
 /// Reconciles InferenceServers.
@@ -23,6 +24,7 @@ pub struct Reconciler {
     client: Client,
     caches: Caches,
     placer: Arc<Placer>,
+    resolver: Arc<Resolver>,
     applier: Applier,
     clock: Clock,
     gateway: Option<GatewayReference>,
@@ -34,6 +36,7 @@ impl Reconciler {
         client: Client,
         caches: Caches,
         placer: Arc<Placer>,
+        resolver: Arc<Resolver>,
         gateway: Option<GatewayReference>,
         clock: Clock,
     ) -> Self {
@@ -42,6 +45,7 @@ impl Reconciler {
             client,
             caches,
             placer,
+            resolver,
             applier,
             clock,
             gateway,
@@ -52,6 +56,7 @@ impl Reconciler {
     pub async fn reconcile(self: Arc<Self>, key: ObjectKey) -> Next {
         let Some(server) = self.caches.servers.get(&key) else {
             self.placer.place(&key);
+            self.resolver.forget(&key);
             return Next::Rest;
         };
         // No member is told anything before the finalizer says that it has to be asked on the way out.
@@ -97,10 +102,12 @@ impl Reconciler {
             .caches
             .profiles
             .get(&ObjectKey::new("", &server.spec.runtime.profile));
+        let mut clusters = self.placer.clusters(&server);
+        self.resolver.resolve(key, &mut clusters);
         let facts = Facts {
             server: &server,
             profile: profile.as_deref(),
-            clusters: self.placer.clusters(&server),
+            clusters,
             gateway: self.gateway.as_ref(),
             gateway_api: self.caches.routes.is_installed(),
             observed: self.caches.discovery(&server),

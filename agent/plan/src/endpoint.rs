@@ -7,7 +7,7 @@ mod service;
 use std::{collections::BTreeSet, net::IpAddr};
 
 use crds::{
-    reason,
+    names, reason,
     v1alpha1::{EndpointSource, Source},
 };
 
@@ -21,6 +21,8 @@ use crate::{
 pub struct Endpoint {
     /// Sorted, each once.
     pub addresses: BTreeSet<IpAddr>,
+    /// DNS names that lead to more of them: the hub resolves these.
+    pub hostnames: BTreeSet<String>,
     /// The port of all of them.
     pub port: u16,
 }
@@ -29,6 +31,7 @@ pub struct Endpoint {
 #[derive(Debug, Default)]
 pub(crate) struct Collected<'a> {
     addresses: BTreeSet<IpAddr>,
+    hostnames: BTreeSet<String>,
     others: Vec<&'a str>,
 }
 
@@ -43,6 +46,25 @@ impl<'a> Collected<'a> {
         }
     }
 
+    /// A DNS name, or something that claims to be one.
+    pub(crate) fn hostname(&mut self, text: &'a str) {
+        let name = text.to_ascii_lowercase();
+        if names::is_dns_name(&name) {
+            self.hostnames.insert(name);
+        } else {
+            self.others.push(text);
+        }
+    }
+
+    /// Either of them.
+    pub(crate) fn either(&mut self, text: &'a str) {
+        if names::is_dns_name(text) {
+            self.hostname(text);
+        } else {
+            self.ip(text);
+        }
+    }
+
     /// What can't be an address.
     pub(crate) fn other(&mut self, text: &'a str) {
         self.others.push(text);
@@ -50,9 +72,10 @@ impl<'a> Collected<'a> {
 
     /// The endpoint, or why it is none. `whose` begins the sentence, `remedy` ends it where nothing at all was given.
     pub(crate) fn at(self, port: u16, whose: &str, remedy: &str) -> Result<Endpoint, Refusal> {
-        if !self.addresses.is_empty() {
+        if !(self.addresses.is_empty() && self.hostnames.is_empty()) {
             return Ok(Endpoint {
                 addresses: self.addresses,
+                hostnames: self.hostnames,
                 port,
             });
         }
@@ -60,7 +83,7 @@ impl<'a> Collected<'a> {
             format!("{whose} has no address yet: {remedy}")
         } else {
             format!(
-                "{whose} has {} only: an IP address is needed",
+                "{whose} has {} only: an IP address or a DNS name is needed",
                 self.others.join(", ")
             )
         };
@@ -89,7 +112,7 @@ fn given(source: &EndpointSource) -> Result<Endpoint, Refusal> {
     };
     let mut collected = Collected::default();
     for address in &source.addresses {
-        collected.ip(&address.0);
+        collected.either(&address.0);
     }
     collected.at(port, "source Static", "set endpoint.addresses")
 }

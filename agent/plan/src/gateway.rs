@@ -15,6 +15,8 @@ use crate::{
 const HTTP: &str = "HTTP";
 /// The default type of a Gateway's address (Gateway API, `AddressType`).
 const IP_ADDRESS: &str = "IPAddress";
+/// The type of one that is a DNS name.
+const HOSTNAME: &str = "Hostname";
 
 /// Why something can't be done: a reason for programs, a sentence for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -160,6 +162,7 @@ pub(crate) fn endpoint(input: &PlacementInput<'_>) -> Result<Endpoint, Refusal> 
     for address in status.flat_map(|status| status.addresses.iter().flatten()) {
         match address.r#type.as_deref().unwrap_or(IP_ADDRESS) {
             IP_ADDRESS => collected.ip(&address.value),
+            HOSTNAME => collected.hostname(&address.value),
             _ => collected.other(&address.value),
         }
     }

@@ -15,6 +15,7 @@ mod input;
 mod joining;
 mod lifecycle;
 mod main_path;
+mod sources;
 
 use std::net::IpAddr;
 use std::sync::Arc;

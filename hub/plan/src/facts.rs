@@ -1,6 +1,10 @@
 //! All that a plan is made from: objects from watch caches, and what the members last said. No choices here.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+};
 
 use crds::{
     ClusterName,
@@ -164,12 +168,23 @@ pub struct StepFacts {
 pub struct EndpointFacts {
     /// IP addresses, as text.
     pub addresses: Vec<String>,
+    /// DNS names that lead to more of them, and what the hub knows of each.
+    pub hostnames: BTreeMap<String, Resolution>,
     /// Their port.
     pub port: u16,
     /// Why there is none; empty when there is one.
     pub reason: String,
     /// A sentence for a person.
     pub message: String,
+}
+
+/// What the hub knows of a DNS name: nothing at all while its first lookup is on its way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resolution {
+    /// Its addresses, by the last lookup that brought some.
+    pub addresses: BTreeSet<IpAddr>,
+    /// Why the last lookup brought none.
+    pub failure: Option<String>,
 }
 
 /// An object by kind, name and UID, to be deleted.

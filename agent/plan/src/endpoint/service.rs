@@ -39,7 +39,7 @@ pub(super) fn load_balancer(
             collected.ip(ip);
         }
         if let Some(hostname) = &ingress.hostname {
-            collected.other(hostname);
+            collected.hostname(hostname);
         }
     }
     let remedy = "does a controller for its load balancer class run?";

@@ -96,6 +96,15 @@ fn a_load_balancer_may_have_both_families() {
 }
 
 #[test]
+fn a_load_balancer_may_have_a_hostname() {
+    let mut world = balanced();
+    world.service.as_mut().unwrap()["status"]["loadBalancer"]["ingress"] = json!([{"hostname": "lb.example.com"}, {"ip": "198.51.100.7", "hostname": "lb.example.com"}]);
+    let found = world.report().endpoint.unwrap();
+    assert_eq!(found.hostnames, ["lb.example.com".to_owned()].into());
+    assert_eq!((found.addresses.len(), found.port), (1, 80));
+}
+
+#[test]
 fn a_service_that_is_missing_is_told_by_namespace_and_name() {
     for mut world in [balanced(), on_nodes()] {
         world.service = None;
@@ -298,6 +307,18 @@ fn what_is_given_is_reported_as_it_is() {
             "203.0.113.8"
         ]))),
         "{203.0.113.8, 203.0.113.9, 2001:db8::9}:8443"
+    );
+}
+
+#[test]
+fn names_that_are_given_are_told_from_addresses() {
+    let found = fixed(&json!(["lb.example.com", "203.0.113.9", "a.1"]));
+    let found = found.report().endpoint.unwrap();
+    assert_eq!(found.hostnames, ["lb.example.com".to_owned()].into());
+    assert_eq!(found.addresses, ["203.0.113.9".parse().unwrap()].into());
+    assert_eq!(
+        endpoint(&fixed(&json!(["a.1"]))),
+        "NoAddress: source Static has a.1 only: an IP address or a DNS name is needed"
     );
 }
 

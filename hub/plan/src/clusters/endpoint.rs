@@ -1,13 +1,13 @@
 //! Where one cluster admits traffic, or why nowhere.
 
-use std::net::IpAddr;
+use std::{collections::BTreeSet, net::IpAddr};
 
 use crds::{ClusterName, condition::State, reason};
 use k8s_openapi::jiff::Timestamp;
 
 use crate::{
     drain::Drain,
-    facts::{ClusterFacts, StepFacts},
+    facts::{ClusterFacts, EndpointFacts, StepFacts},
     memory::Memory,
     silence::{Fate, Silence},
 };
@@ -62,46 +62,100 @@ pub(super) fn resolved(
             format!("{name} has not reported an endpoint yet"),
         ));
     };
-    if reported.addresses.is_empty() && reported.reason == reason::APPLYING {
-        let verdict = StepFacts::unknown(reason::APPLYING, reported.message.clone());
-        return if memory.draining_since.is_some() {
-            Found::nowhere(verdict)
-        } else {
-            Found {
-                due: silence.due(),
-                ..Found::of(memory, verdict)
-            }
-        };
+    if reported.addresses.is_empty() && reported.hostnames.is_empty() {
+        return unreported(reported, silence, memory);
     }
-    if reported.addresses.is_empty() {
-        return Found::nowhere(StepFacts::no(&reported.reason, reported.message.clone()));
-    }
-    let (mut fit, mut refused) = (Vec::new(), Vec::new());
+    let (mut fit, mut refused) = (BTreeSet::new(), Vec::new());
     for text in &reported.addresses {
         match text.parse::<IpAddr>() {
-            Ok(address) if is_publishable(address) => fit.push(address),
-            Ok(_) | Err(_) => refused.push(text.as_str()),
+            Ok(address) if is_publishable(address) => {
+                fit.insert(address);
+            }
+            Ok(_) | Err(_) => refused.push(text.clone()),
         }
     }
-    fit.sort_unstable();
-    fit.dedup();
-    let verdict = if refused.is_empty() {
-        settled(name, fit.len(), silence)
+    for (hostname, resolution) in &reported.hostnames {
+        for address in &resolution.addresses {
+            if is_publishable(*address) {
+                fit.insert(*address);
+            } else {
+                refused.push(format!("{address} ({hostname})"));
+            }
+        }
+    }
+    let port = if fit.is_empty() {
+        memory.port
     } else {
-        let refused = refused.join(", ");
-        StepFacts::no(
-            reason::ADDRESS_REFUSED,
-            format!(
-                "{name} reports {refused}: an endpoint can't be loopback, link-local, multicast or unspecified"
-            ),
-        )
+        reported.port
     };
+    // A name of which nothing is known yet may be what was published.
+    let mut resolutions = reported.hostnames.values();
+    let is_partial = resolutions.any(|resolution| resolution.addresses.is_empty());
+    if is_partial && memory.draining_since.is_none() && memory.port == port {
+        let remembered = memory.addresses.iter().copied();
+        fit.extend(remembered.filter(|address| is_publishable(*address)));
+    }
+    let verdict = refusal(name, &refused)
+        .or_else(|| unresolved(name, reported))
+        .unwrap_or_else(|| settled(name, fit.len(), silence));
     Found {
-        addresses: fit,
-        port: reported.port,
+        port: if fit.is_empty() { 0 } else { port },
+        addresses: fit.into_iter().collect(),
         due: silence.due(),
         ..Found::nowhere(verdict)
     }
+}
+
+/// No endpoint, in the agent's words. While it does not know yet, what was published stays.
+fn unreported(reported: &EndpointFacts, silence: Silence, memory: &Memory) -> Found {
+    let message = reported.message.clone();
+    if reported.reason != reason::APPLYING {
+        return Found::nowhere(StepFacts::no(&reported.reason, message));
+    }
+    let verdict = StepFacts::unknown(reason::APPLYING, message);
+    if memory.draining_since.is_some() {
+        return Found::nowhere(verdict);
+    }
+    Found {
+        due: silence.due(),
+        ..Found::of(memory, verdict)
+    }
+}
+
+/// Why some addresses are not published.
+fn refusal(name: &ClusterName, refused: &[String]) -> Option<StepFacts> {
+    let message = format!(
+        "{name} reports {}: an endpoint can't be loopback, link-local, multicast or unspecified",
+        refused.join(", ")
+    );
+    (!refused.is_empty()).then(|| StepFacts::no(reason::ADDRESS_REFUSED, message))
+}
+
+/// Which names are not resolved: what fails comes before what is on its way.
+fn unresolved(name: &ClusterName, reported: &EndpointFacts) -> Option<StepFacts> {
+    let mut failures = reported
+        .hostnames
+        .iter()
+        .filter_map(|(hostname, resolution)| {
+            let failure = resolution.failure.as_ref()?;
+            let published = if resolution.addresses.is_empty() {
+                "what was published stays"
+            } else {
+                "its last addresses stay published"
+            };
+            Some(StepFacts::unknown(
+                reason::HOSTNAME_NOT_RESOLVED,
+                format!("the hub can't resolve {hostname} of {name}: {failure}; {published}"),
+            ))
+        });
+    failures.next().or_else(|| {
+        let mut names = reported.hostnames.iter();
+        let (hostname, _) = names.find(|(_, resolution)| resolution.addresses.is_empty())?;
+        Some(StepFacts::unknown(
+            reason::APPLYING,
+            format!("{hostname} of {name} is being resolved"),
+        ))
+    })
 }
 
 fn settled(name: &ClusterName, addresses: usize, silence: Silence) -> StepFacts {

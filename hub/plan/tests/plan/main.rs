@@ -13,6 +13,7 @@ mod discovery;
 mod drain;
 mod endpoints;
 mod given;
+mod hostnames;
 mod leaving;
 mod memory;
 mod placements;
