@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    net::Ipv4Addr,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -18,6 +19,7 @@ use hub_plan::{
     facts::{ClusterFacts, Membership},
     placements::{Entrance, Intent, placements, targets},
 };
+use ipnet::{IpNet, Ipv4Net};
 use kube::ResourceExt;
 use operator::cache::ObjectKey;
 use proto::{PlacementKey, session::Removal};
@@ -238,16 +240,33 @@ impl Placer {
             let membership = record.as_deref().map_or(Membership::Absent, membership);
             let member = self.member(name.as_str());
             let facts = member.map(|member| member.lock().facts(&key, &uid, membership));
+            let facts = facts.unwrap_or_else(|| ClusterFacts {
+                membership,
+                ..ClusterFacts::default()
+            });
+            let allowed_cidrs = record.as_deref().map(allowed_cidrs).unwrap_or_default();
             (
                 name,
-                facts.unwrap_or_else(|| ClusterFacts {
-                    membership,
-                    ..ClusterFacts::default()
-                }),
+                ClusterFacts {
+                    allowed_cidrs,
+                    ..facts
+                },
             )
         };
         names.into_iter().map(facts).collect()
     }
+}
+
+/// No address that could be published is in it.
+const NOWHERE: IpNet = IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::BROADCAST, 32));
+
+/// The ranges that a record allows. One that is none, which the API server lets nobody write, must not allow everything.
+fn allowed_cidrs(record: &MemberCluster) -> Vec<IpNet> {
+    let endpoint = record.spec.endpoint.iter();
+    endpoint
+        .flat_map(|endpoint| &endpoint.allowed_cidrs)
+        .map(|cidr| cidr.0.parse().unwrap_or(NOWHERE))
+        .collect()
 }
 
 /// How far the cluster of a record is on its way into the fleet, or out of it.

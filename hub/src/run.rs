@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use anyhow::Context;
 use crds::v1alpha1::GatewayReference;
 use futures::future::BoxFuture;
+use ipnet::IpNet;
 use operator::{cache::ObjectKey, client::Clients, wake::Backoff};
 use prometheus_client::{metrics::gauge::Gauge, registry::Registry};
 use proto::transport::{
@@ -67,7 +68,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         .with_context(|| format!("listen at {}", args.common.admin_listen))?;
     let mut tasks = JoinSet::new();
     let backoff = args.common.backoff();
-    let fleet = start(&mut tasks, clients, args.gateway(), backoff, enrollment);
+    let published = (args.gateway(), args.refused_cidrs);
+    let fleet = start(&mut tasks, clients, published, backoff, enrollment);
     tasks.spawn(serve_admin(admin, Arc::clone(&fleet)));
     let renewal = authority::keep_serving(
         server_authority,
@@ -84,7 +86,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
 fn start(
     tasks: &mut JoinSet<anyhow::Result<()>>,
     clients: Clients,
-    gateway: Option<GatewayReference>,
+    (gateway, refused_cidrs): (Option<GatewayReference>, Vec<IpNet>),
     backoff: Backoff,
     enrollment: Enrollment,
 ) -> Arc<Fleet> {
@@ -107,6 +109,7 @@ fn start(
         Arc::clone(&placer),
         Arc::clone(&resolver),
         gateway,
+        refused_cidrs,
         clock,
     );
     let woken = Arc::clone(&wakeups);

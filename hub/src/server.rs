@@ -7,6 +7,7 @@ use hub_plan::{
     Plan,
     facts::{Facts, Failure},
 };
+use ipnet::IpNet;
 use kube::Client;
 use operator::{cache::ObjectKey, wake::Next};
 
@@ -28,16 +29,18 @@ pub struct Reconciler {
     applier: Applier,
     clock: Clock,
     gateway: Option<GatewayReference>,
+    refused_cidrs: Vec<IpNet>,
 }
 
 impl Reconciler {
-    /// Writes with `client`; routes attach to `gateway`.
+    /// Writes with `client`; routes attach to `gateway`; no endpoint is in `refused_cidrs`.
     pub fn new(
         client: Client,
         caches: Caches,
         placer: Arc<Placer>,
         resolver: Arc<Resolver>,
         gateway: Option<GatewayReference>,
+        refused_cidrs: Vec<IpNet>,
         clock: Clock,
     ) -> Self {
         let applier = Applier::new(client.clone(), caches.clone(), clock);
@@ -49,6 +52,7 @@ impl Reconciler {
             applier,
             clock,
             gateway,
+            refused_cidrs,
         }
     }
 
@@ -110,6 +114,7 @@ impl Reconciler {
             clusters,
             gateway: self.gateway.as_ref(),
             gateway_api: self.caches.routes.is_installed(),
+            refused_cidrs: &self.refused_cidrs,
             observed: self.caches.discovery(&server),
             failures,
             fleet: self.placer.fleet().as_ref().clone(),

@@ -95,7 +95,8 @@ async fn the_load_balancer_of_a_service_is_followed_and_so_is_a_change_of_source
     until_published(&fleet, "balanced", "ipv4", &["203.0.113.10"]).await;
     until_published(&fleet, "balanced", "ipv6", &[]).await;
 
-    let fixed = json!({"source": "Static", "addresses": ["203.0.113.11", "2001:db8::11"], "port": 80});
+    let fixed =
+        json!({"source": "Static", "addresses": ["203.0.113.11", "2001:db8::11"], "port": 80});
     server.spec.cluster_targets[0].endpoint = serde_json::from_value(fixed).unwrap();
     fleet.apply(&server).await.unwrap();
     until_published(&fleet, "balanced", "ipv4", &["203.0.113.11"]).await;
@@ -186,8 +187,56 @@ async fn a_node_that_is_cordoned_or_not_ready_leaves_the_slice() {
 #[tokio::test]
 async fn a_hostname_is_resolved_by_the_hub_and_where_it_leads_is_judged() {
     let fleet = shared().await;
-    let source = json!({"source": "Static", "addresses": ["localhost", "203.0.113.30"], "port": 80});
+    let source =
+        json!({"source": "Static", "addresses": ["localhost", "203.0.113.30"], "port": 80});
     from(&fleet, "named", source).await;
-    until_said(&fleet, "named", "AddressRefused", "127.0.0.1 (localhost").await;
+    until_said(
+        &fleet,
+        "named",
+        "AddressRefused",
+        "127.0.0.1 of localhost (loopback)",
+    )
+    .await;
     until_published(&fleet, "named", "ipv4", &["203.0.113.30"]).await;
+}
+
+#[tokio::test]
+async fn a_member_cluster_bounds_what_is_published() {
+    let fleet = alone().await;
+    let members: Api<MemberCluster> = Api::all(fleet.hub().client().await.unwrap());
+    let set = async |endpoint: Value| {
+        let patch = Patch::Merge(json!({"spec": {"endpoint": endpoint}}));
+        members.patch("east", &PatchParams::default(), &patch).await
+    };
+    let refused = set(json!({"allowedCidrs": ["203.0.113.0"]})).await;
+    let refused = refused.unwrap_err().to_string();
+    assert!(
+        refused.contains("spec.endpoint.allowedCidrs[0]")
+            && refused.contains("must be a range of IP addresses"),
+        "{refused}"
+    );
+
+    set(json!({
+        "source": "Static", "addresses": ["203.0.113.40", "198.51.100.40"], "port": 80,
+        "allowedCidrs": ["203.0.113.0/24"],
+    }))
+    .await
+    .unwrap();
+    namespace(&fleet, "bounded").await;
+    fleet.apply(&server("bounded", &["east"])).await.unwrap();
+    until_published(&fleet, "bounded", "ipv4", &["203.0.113.40"]).await;
+    let words = "198.51.100.40 (outside of allowedCidrs)";
+    until_said(&fleet, "bounded", "AddressRefused", words).await;
+    set(json!({"allowedCidrs": null})).await.unwrap();
+    until_published(
+        &fleet,
+        "bounded",
+        "ipv4",
+        &["203.0.113.40", "198.51.100.40"],
+    )
+    .await;
+
+    let gateway = fleet.member("east").unwrap().gateway_address().ip();
+    set(Value::Null).await.unwrap();
+    until_published(&fleet, "bounded", "ipv4", &[&gateway.to_string()]).await;
 }

@@ -12,6 +12,7 @@ use crds::{
     v1alpha1::{ClusterTarget, GatewayReference, InferenceServer, Replicas, RuntimeProfile},
 };
 use gateway_api::httproutes::HttpRoute;
+use ipnet::IpNet;
 use k8s_openapi::{
     api::{core::v1::Service, discovery::v1::EndpointSlice},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
@@ -31,6 +32,8 @@ pub struct Facts<'a> {
     pub gateway: Option<&'a GatewayReference>,
     /// Does the hub's API server know HTTPRoutes?
     pub gateway_api: bool,
+    /// The hub's own ranges: what is in them leads to no other cluster.
+    pub refused_cidrs: &'a [IpNet],
     /// Our objects, as they are.
     pub observed: Observed,
     /// Objects that could not be applied in the last pass: kind and name, reason, sentence.
@@ -91,6 +94,8 @@ pub struct ClusterFacts {
     pub placement: Option<PlacementFacts>,
     /// The last report of the endpoint.
     pub endpoint: Option<EndpointFacts>,
+    /// The ranges that its addresses have to be in; none: they may be in any.
+    pub allowed_cidrs: Vec<IpNet>,
 }
 
 /// How far a cluster came on its way into the fleet.

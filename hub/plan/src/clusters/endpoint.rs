@@ -5,12 +5,16 @@ use std::{collections::BTreeSet, net::IpAddr};
 use crds::{ClusterName, condition::State, reason};
 use k8s_openapi::jiff::Timestamp;
 
+use super::bounds::Bounds;
 use crate::{
     drain::Drain,
     facts::{ClusterFacts, EndpointFacts, StepFacts},
     memory::Memory,
     silence::{Fate, Silence},
 };
+
+/// Refused addresses that a message names.
+const REFUSED_SHOWN: usize = 8;
 
 /// The endpoint of one cluster.
 pub(super) struct Found {
@@ -55,6 +59,7 @@ pub(super) fn resolved(
     cluster: &ClusterFacts,
     silence: Silence,
     memory: &Memory,
+    bounds: &Bounds<'_>,
 ) -> Found {
     let Some(reported) = &cluster.endpoint else {
         return Found::nowhere(StepFacts::unknown(
@@ -66,21 +71,21 @@ pub(super) fn resolved(
         return unreported(reported, silence, memory);
     }
     let (mut fit, mut refused) = (BTreeSet::new(), Vec::new());
-    for text in &reported.addresses {
-        match text.parse::<IpAddr>() {
-            Ok(address) if is_publishable(address) => {
+    let mut judge = |text: &str, address: Option<IpAddr>| match address {
+        Some(address) => match bounds.refusal(address) {
+            None => {
                 fit.insert(address);
             }
-            Ok(_) | Err(_) => refused.push(text.clone()),
-        }
+            Some(rule) => refused.push(format!("{text} ({rule})")),
+        },
+        None => refused.push(format!("{text} (no IP address)")),
+    };
+    for text in &reported.addresses {
+        judge(text, text.parse().ok());
     }
     for (hostname, resolution) in &reported.hostnames {
         for address in &resolution.addresses {
-            if is_publishable(*address) {
-                fit.insert(*address);
-            } else {
-                refused.push(format!("{address} ({hostname})"));
-            }
+            judge(&format!("{address} of {hostname}"), Some(*address));
         }
     }
     let port = if fit.is_empty() {
@@ -93,7 +98,7 @@ pub(super) fn resolved(
     let is_partial = resolutions.any(|resolution| resolution.addresses.is_empty());
     if is_partial && memory.draining_since.is_none() && memory.port == port {
         let remembered = memory.addresses.iter().copied();
-        fit.extend(remembered.filter(|address| is_publishable(*address)));
+        fit.extend(remembered.filter(|address| bounds.refusal(*address).is_none()));
     }
     let verdict = refusal(name, &refused)
         .or_else(|| unresolved(name, reported))
@@ -122,12 +127,14 @@ fn unreported(reported: &EndpointFacts, silence: Silence, memory: &Memory) -> Fo
     }
 }
 
-/// Why some addresses are not published.
+/// Why some addresses are not published. The first ones stand for all.
 fn refusal(name: &ClusterName, refused: &[String]) -> Option<StepFacts> {
-    let message = format!(
-        "{name} reports {}: an endpoint can't be loopback, link-local, multicast or unspecified",
-        refused.join(", ")
-    );
+    let shown = refused.get(..REFUSED_SHOWN).unwrap_or(refused).join(", ");
+    let more = match refused.len().saturating_sub(REFUSED_SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let message = format!("{name} reports what may not be published: {shown}{more}");
     (!refused.is_empty()).then(|| StepFacts::no(reason::ADDRESS_REFUSED, message))
 }
 
@@ -244,15 +251,4 @@ pub(super) fn withdrawn(memory: &Memory, drain: Drain, deleting: bool) -> Found 
         Drain::Nothing if deleting => Found::of(memory, verdict),
         Drain::Nothing | Drain::Done(_) => Found::nowhere(verdict),
     }
-}
-
-/// Addresses that lead from the hub to another machine. The API server refuses most of the others as well.
-fn is_publishable(address: IpAddr) -> bool {
-    let link_local = match address {
-        IpAddr::V4(address) => address.is_link_local() || address.is_broadcast(),
-        IpAddr::V6(address) => {
-            address.is_unicast_link_local() || address.to_ipv4_mapped().is_some()
-        }
-    };
-    !(address.is_loopback() || address.is_unspecified() || address.is_multicast() || link_local)
 }

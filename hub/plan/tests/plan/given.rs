@@ -19,6 +19,7 @@ use hub_plan::{
         Step, StepFacts,
     },
 };
+use ipnet::IpNet;
 use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{Condition, Time},
     jiff::{SignedDuration, Timestamp},
@@ -32,6 +33,7 @@ pub(crate) struct Given {
     pub(crate) clusters: BTreeMap<ClusterName, ClusterFacts>,
     pub(crate) gateway: Option<GatewayReference>,
     pub(crate) gateway_api: bool,
+    pub(crate) refused_cidrs: Vec<IpNet>,
     pub(crate) observed: Observed,
     pub(crate) failures: Vec<Failure>,
     pub(crate) fleet: Fleet,
@@ -78,6 +80,7 @@ pub(crate) fn serving(address: &str) -> ClusterFacts {
             port: 80,
             ..EndpointFacts::default()
         }),
+        allowed_cidrs: Vec::new(),
     }
 }
 
@@ -113,6 +116,7 @@ pub(crate) fn healthy() -> Given {
             listener: None,
         }),
         gateway_api: true,
+        refused_cidrs: Vec::new(),
         observed: Observed::default(),
         failures: Vec::new(),
         fleet: Fleet::default(),
@@ -231,6 +235,7 @@ impl Given {
             clusters: self.clusters.clone(),
             gateway: self.gateway.as_ref(),
             gateway_api: self.gateway_api,
+            refused_cidrs: &self.refused_cidrs,
             observed: self.observed.clone(),
             failures: self.failures.clone(),
             fleet: self.fleet.clone(),

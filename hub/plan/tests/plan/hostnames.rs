@@ -46,7 +46,12 @@ fn shown(given: &Given) -> (String, String) {
     let west = west(given);
     let addresses: Vec<_> = west.addresses.iter().map(IpAddr::to_string).collect();
     let verdict = west.endpoint;
-    let said = format!("{} {}: {}", verdict.state.as_str(), verdict.reason, verdict.message);
+    let said = format!(
+        "{} {}: {}",
+        verdict.state.as_str(),
+        verdict.reason,
+        verdict.message
+    );
     (format!("{}:{}", addresses.join(" "), west.port), said)
 }
 
@@ -97,7 +102,10 @@ fn a_name_that_was_never_resolved_keeps_what_was_published() {
 fn a_name_that_is_being_resolved_keeps_what_was_published() {
     let (published, said) = shown(&named([("a.example", pending())]));
     assert_eq!(published, "203.0.113.2:80");
-    assert_eq!(said, "Unknown Applying: a.example of west is being resolved");
+    assert_eq!(
+        said,
+        "Unknown Applying: a.example of west is being resolved"
+    );
 }
 
 #[test]
@@ -159,6 +167,13 @@ fn an_endpoint_on_its_way_out_does_not_come_back_by_a_name_that_is_not_resolved(
 }
 
 #[test]
+fn what_was_published_and_is_no_longer_allowed_goes_though_a_name_is_not_resolved() {
+    let mut given = named([("a.example", pending())]);
+    given.cluster("west").allowed_cidrs = vec!["198.51.100.0/24".parse().unwrap()];
+    assert_eq!(shown(&given).0, ":0");
+}
+
+#[test]
 fn a_name_that_leads_nowhere_is_refused_with_its_address() {
     let (published, said) = shown(&named([(
         "a.example",
@@ -166,7 +181,7 @@ fn a_name_that_leads_nowhere_is_refused_with_its_address() {
     )]));
     assert_eq!(published, "203.0.113.8:80");
     assert!(
-        said.starts_with("False AddressRefused: west reports 127.0.0.1 (a.example)"),
+        said.starts_with("False AddressRefused: west reports what may not be published: 127.0.0.1 of a.example (loopback)"),
         "{said}"
     );
 }
