@@ -67,6 +67,11 @@ pub fn discovery_route(server: &str, index: usize) -> String {
     format!("{server}-discovery-{index}")
 }
 
+/// One discovery HTTPRoute for a server's own host names, in the hub.
+pub fn hostnames_route(server: &str, index: usize) -> String {
+    format!("{server}-discovery-hostnames-{index}")
+}
+
 /// One traffic HTTPRoute of a server, in a member.
 pub fn traffic_route(server: &str, index: usize) -> String {
     format!("{server}-traffic-{index}")

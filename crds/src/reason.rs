@@ -81,6 +81,12 @@ pub const INVALID_SOURCE: &str = "InvalidSource";
 pub const HOSTNAME_NOT_RESOLVED: &str = "HostnameNotResolved";
 /// An address may not be published.
 pub const ADDRESS_REFUSED: &str = "AddressRefused";
+/// A rule of `spec.routing.rules` may not be served.
+pub const RULE_REFUSED: &str = "RuleRefused";
+/// The installed Gateway API lacks a field that the specification needs.
+pub const ROUTE_FIELD_UNKNOWN: &str = "RouteFieldUnknown";
+/// The Gateway's listeners take no routes from this namespace, or of this kind.
+pub const ROUTE_NOT_ALLOWED: &str = "RouteNotAllowed";
 /// The route waits for the verdict of its gateway.
 pub const ROUTE_PENDING: &str = "RoutePending";
 /// The gateway does not accept the route.

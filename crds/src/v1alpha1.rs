@@ -7,6 +7,7 @@
 mod endpoint;
 mod inference_server;
 mod member_cluster;
+mod routing;
 mod runtime_profile;
 mod server_placement;
 mod status;
@@ -22,6 +23,7 @@ pub use member_cluster::{
     Enrollment, GatewayReference, JoinToken, MemberCluster, MemberClusterSpec, MemberClusterStatus,
     Released,
 };
+pub use routing::{Header, HeaderFilter, RouteParent, RouteTimeouts, Routing, RoutingRule};
 pub use runtime_profile::{
     Probe, Probes, RuntimeImage, RuntimePort, RuntimeProfile, RuntimeProfileSpec, VENDOR_NONE,
 };

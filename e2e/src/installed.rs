@@ -165,15 +165,22 @@ impl Installed {
 
     /// `kubectl inferfleet join NAME`: returns the values that it prints.
     pub async fn invite(&self, name: &str) -> Result<String> {
+        self.inferfleet(&["join", name, "--namespace", NAMESPACE])
+            .await
+    }
+
+    /// `kubectl inferfleet …` as the hub's person: returns what it prints.
+    pub async fn inferfleet(&self, args: &[&str]) -> Result<String> {
         let output = tokio::process::Command::new(self.product.path("kubectl-inferfleet"))
-            .args(["join", name, "--namespace", NAMESPACE])
+            .args(args)
             .env("KUBECONFIG", self.hub().kubeconfig())
             .output()
             .await
             .context("run kubectl-inferfleet")?;
         ensure!(
             output.status.success(),
-            "kubectl inferfleet join {name}: {}",
+            "kubectl inferfleet {}: {}",
+            args.join(" "),
             String::from_utf8_lossy(&output.stderr)
         );
         Ok(String::from_utf8(output.stdout)?)

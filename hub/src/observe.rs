@@ -1,5 +1,7 @@
 //! The hub's own API server, as watch caches. A change wakes the servers and clusters that it concerns, and says no more.
 
+mod schema;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Debug,
@@ -11,8 +13,15 @@ use crds::{
     v1alpha1::{InferenceServer, MemberCluster, RuntimeProfile},
 };
 use futures::future::BoxFuture;
-use gateway_api::httproutes::HttpRoute;
-use k8s_openapi::api::{core::v1::Service, discovery::v1::EndpointSlice};
+use gateway_api::{
+    gateways::{Gateway, GatewaySpec},
+    httproutes::HttpRoute,
+};
+use hub_plan::facts::{GatewayName, RouteSchema};
+use k8s_openapi::{
+    api::{core::v1::Service, discovery::v1::EndpointSlice},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use kube::{Api, Client, Resource, ResourceExt, runtime::watcher};
 use operator::{
     cache::{Cache, Change, ObjectKey},
@@ -20,6 +29,7 @@ use operator::{
     wake::SharedWakes,
 };
 use serde::de::DeserializeOwned;
+use tokio::sync::watch;
 
 /// Every cache of the hub.
 #[derive(Clone, Debug)]
@@ -36,6 +46,10 @@ pub struct Caches {
     pub slices: Cache<EndpointSlice>,
     /// Our discovery HTTPRoutes.
     pub routes: Cache<HttpRoute>,
+    /// The Gateways that they attach to: whether they exist.
+    pub gateways: Cache<Gateway>,
+    /// What the installed HTTPRoutes can say.
+    pub route_schema: watch::Sender<RouteSchema>,
 }
 
 impl Default for Caches {
@@ -47,12 +61,28 @@ impl Default for Caches {
             services: Cache::new(trim),
             slices: Cache::new(trim),
             routes: Cache::optional(trim),
+            gateways: Cache::optional(trim_to_name),
+            route_schema: watch::Sender::new(RouteSchema::default()),
         }
     }
 }
 
 fn trim<K: ResourceExt>(object: &mut K) {
     trim_metadata(object, labels::HUB);
+}
+
+/// Nothing but that it exists is read of it.
+fn trim_to_name(gateway: &mut Gateway) {
+    gateway.spec = GatewaySpec::default();
+    gateway.status = None;
+    let meta = gateway.meta_mut();
+    *meta = ObjectMeta {
+        name: meta.name.take(),
+        namespace: meta.namespace.take(),
+        uid: meta.uid.take(),
+        resource_version: meta.resource_version.take(),
+        ..ObjectMeta::default()
+    };
 }
 
 /// Whom changes wake, and which servers target which cluster.
@@ -80,6 +110,13 @@ impl Wakeups {
     pub fn wake_targeting(&self, cluster: &str) {
         for server in self.targeting(cluster) {
             self.servers.wake(server);
+        }
+    }
+
+    /// Wakes every server.
+    pub fn wake_all(&self, servers: &Cache<InferenceServer>) {
+        for key in servers.all().into_keys() {
+            self.servers.wake(key);
         }
     }
 
@@ -164,6 +201,8 @@ impl Caches {
             services,
             slices,
             routes,
+            gateways,
+            route_schema: _,
         } = self;
         servers.is_synced()
             && members.is_synced()
@@ -171,6 +210,7 @@ impl Caches {
             && services.is_synced()
             && slices.is_synced()
             && routes.is_synced()
+            && gateways.is_synced()
     }
 
     /// Returns once every cache has held a complete list.
@@ -182,6 +222,8 @@ impl Caches {
             services,
             slices,
             routes,
+            gateways,
+            route_schema: _,
         } = self;
         servers.synced().await;
         members.synced().await;
@@ -189,6 +231,7 @@ impl Caches {
         services.synced().await;
         slices.synced().await;
         routes.synced().await;
+        gateways.synced().await;
     }
 
     /// The watches: each future runs until it is dropped.
@@ -229,7 +272,37 @@ impl Caches {
             watch_own(&self.services, client, wakes()),
             watch_own(&self.slices, client, wakes()),
             watch_own(&self.routes, client, wakes()),
+            self.watch_gateways(client, wakes()),
+            Box::pin(schema::follow(
+                Api::all(client.clone()),
+                self.clone(),
+                Arc::clone(wakeups),
+            )),
         ]
+    }
+}
+
+impl Caches {
+    /// A Gateway that comes or goes is a fact of the servers whose routes attach to it: of all, since most have the hub's.
+    fn watch_gateways(&self, client: &Client, wakeups: Arc<Wakeups>) -> BoxFuture<'static, ()> {
+        let servers = self.servers.clone();
+        let changed = move |change: Change<'_, Gateway>| {
+            if change.before.is_some() != change.after.is_some() {
+                wakeups.wake_all(&servers);
+            }
+        };
+        let gateways = self.gateways.clone();
+        Box::pin(gateways.run(
+            Api::all(client.clone()),
+            watcher::Config::default(),
+            changed,
+        ))
+    }
+
+    /// Which Gateways exist.
+    pub fn gateway_names(&self) -> BTreeSet<GatewayName> {
+        let gateways = self.gateways.all().into_keys();
+        gateways.map(|key| (key.namespace, key.name)).collect()
     }
 }
 

@@ -205,9 +205,7 @@ async fn serve_admin(listener: TcpListener, fleet: Arc<Fleet>) -> anyhow::Result
 async fn follow_gateway_api(caches: Caches, wakeups: Arc<Wakeups>) {
     let mut installed = caches.routes.installed();
     while installed.changed().await.is_ok() {
-        for key in caches.servers.all().into_keys() {
-            wakeups.servers.wake(key);
-        }
+        wakeups.wake_all(&caches.servers);
     }
 }
 

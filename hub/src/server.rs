@@ -115,6 +115,8 @@ impl Reconciler {
             gateway: self.gateway.as_ref(),
             gateway_api: self.caches.routes.is_installed(),
             refused_cidrs: &self.refused_cidrs,
+            route_schema: *self.caches.route_schema.borrow(),
+            gateways: self.caches.gateway_names(),
             observed: self.caches.discovery(&server),
             failures,
             fleet: self.placer.fleet().as_ref().clone(),

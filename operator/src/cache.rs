@@ -18,7 +18,7 @@ use kube::{
     runtime::watcher::{self, Event},
 };
 use serde::de::DeserializeOwned;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use self::store::{News, Store};
 
@@ -79,6 +79,7 @@ pub struct Cache<K> {
     store: Arc<RwLock<Store<K>>>,
     synced: watch::Sender<bool>,
     installed: watch::Sender<bool>,
+    look: Arc<Notify>,
 }
 
 impl<K> Clone for Cache<K> {
@@ -89,6 +90,7 @@ impl<K> Clone for Cache<K> {
             store: Arc::clone(&self.store),
             synced: self.synced.clone(),
             installed: self.installed.clone(),
+            look: Arc::clone(&self.look),
         }
     }
 }
@@ -111,6 +113,7 @@ impl<K> Cache<K> {
             store: Arc::default(),
             synced: watch::Sender::new(false),
             installed: watch::Sender::new(true),
+            look: Arc::default(),
         }
     }
 
@@ -158,6 +161,11 @@ impl<K> Cache<K> {
     /// Has the cache held a complete list once?
     pub fn is_synced(&self) -> bool {
         *self.synced.borrow()
+    }
+
+    /// The API server may have the kind by now: it is asked at once.
+    pub fn look_again(&self) {
+        self.look.notify_one();
     }
 
     /// Does the API server have the kind? True until it said no.
@@ -215,8 +223,10 @@ where
                 }
                 Err(error) => {
                     self.miss(&kind, &error);
-                    tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(PAUSE_LAST);
+                    tokio::select! {
+                        () = tokio::time::sleep(pause) => pause = (pause * 2).min(PAUSE_LAST),
+                        () = self.look.notified() => pause = PAUSE_FIRST,
+                    }
                 }
             }
         }

@@ -6,11 +6,13 @@
 //!
 //! What has failed is tried again by a back-off, and at once when the cause is known to have passed.
 
+mod backoff;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Debug,
     future::Future,
-    hash::{DefaultHasher, Hash, Hasher},
+    hash::Hash,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -21,6 +23,8 @@ use tokio::{
     task::JoinSet,
 };
 use tokio_util::time::{DelayQueue, delay_queue};
+
+pub use self::backoff::Backoff;
 
 /// The keys that wait.
 #[derive(Debug)]
@@ -53,45 +57,8 @@ pub enum Next {
     RetryWithin(Duration),
 }
 
-/// How long a key waits after its n-th failure in a row: between half of it and all of it, so that keys which failed
-/// together are not tried together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Backoff {
-    /// After the first failure.
-    pub first: Duration,
-    /// At most.
-    pub last: Duration,
-}
-
-impl Default for Backoff {
-    fn default() -> Self {
-        Self {
-            first: Duration::from_millis(500),
-            last: Duration::from_mins(5),
-        }
-    }
-}
-
 /// How long a run waits that failed while the cause of failures passed: it may have been before or after.
 const RECOVERED_PAUSE: Duration = Duration::from_millis(500);
-
-impl Backoff {
-    fn after(self, failures: u32) -> Duration {
-        let doubled = 1u32
-            .checked_shl(failures.saturating_sub(1))
-            .unwrap_or(u32::MAX);
-        self.first.saturating_mul(doubled).min(self.last)
-    }
-
-    /// The wait of one key: its own place between half of the time and all of it.
-    fn of(self, key: &impl Hash, failures: u32) -> Duration {
-        let mut hasher = DefaultHasher::new();
-        (key, failures).hash(&mut hasher);
-        let share = u32::from(hasher.finish().to_le_bytes()[0]);
-        let half = self.after(failures) / 2;
-        half + half * share / u32::from(u8::MAX)
-    }
-}
 
 impl<K: Ord + Hash + Clone + Debug + Send + 'static> Wakes<K> {
     /// The key is looked at, now or as soon as its run is over.
@@ -364,19 +331,6 @@ mod tests {
         assert!(retried_after(true).await < Duration::from_secs(3));
     }
 
-    #[test]
-    fn keys_that_failed_together_are_not_tried_together() {
-        let waits: BTreeSet<_> = (0..100u32)
-            .map(|key| Backoff::default().of(&key, 3))
-            .collect();
-        assert!(waits.len() > 50, "{}", waits.len());
-        assert!(
-            waits
-                .iter()
-                .all(|wait| (1_000..=2_000).contains(&wait.as_millis()))
-        );
-    }
-
     #[tokio::test(start_paused = true)]
     async fn a_key_woken_during_its_run_runs_again_and_never_twice_at_once() {
         let wakes = Arc::new(Wakes::default());
@@ -421,12 +375,5 @@ mod tests {
         wakes.wake(1);
         let elapsed = run_until(&wakes, 9, Next::RetryWithin(Duration::from_secs(1))).await;
         assert!(elapsed < Duration::from_secs(8), "{elapsed:?}");
-    }
-
-    #[test]
-    fn the_back_off_has_an_end() {
-        let backoff = Backoff::default();
-        assert_eq!(backoff.after(1), Duration::from_millis(500));
-        assert_eq!(backoff.after(200), Duration::from_mins(5));
     }
 }

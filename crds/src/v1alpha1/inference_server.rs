@@ -6,7 +6,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{endpoint::EndpointSource, status::InferenceServerStatus};
+use super::{endpoint::EndpointSource, routing::Routing, status::InferenceServerStatus};
 use crate::Quantity;
 
 /// One model server, run in every cluster that it targets and reached at one place in the hub.
@@ -57,6 +57,10 @@ pub struct InferenceServerSpec {
     #[serde(default = "one")]
     #[schemars(range(min = 0, max = 10_000))]
     pub replicas: u32,
+
+    /// How clients reach the server at the hub's Gateway.
+    #[serde(default)]
+    pub routing: Routing,
 
     /// How long endpoints outlive what they lead to.
     #[serde(default)]

@@ -14,7 +14,7 @@ use super::main_path::pod_uids;
 use super::{SOON, alone, namespace, server, shared, slices, stands};
 
 /// Sets how many agents a member has: none, or one.
-async fn agents(fleet: &Installed, member: &str, replicas: u32) {
+pub(crate) async fn agents(fleet: &Installed, member: &str, replicas: u32) {
     let client = fleet.member(member).unwrap().client().await.unwrap();
     let api: Api<Deployment> = Api::namespaced(client, NAMESPACE);
     let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));

@@ -41,7 +41,7 @@ where
 }
 
 /// Everything of ours in a member's namespace.
-async fn in_member(cluster: &Cluster, namespace: &str) -> Vec<String> {
+pub(crate) async fn in_member(cluster: &Cluster, namespace: &str) -> Vec<String> {
     let mut all = ours::<Deployment>(cluster, namespace).await;
     all.extend(ours::<Pod>(cluster, namespace).await);
     all.extend(ours::<Service>(cluster, namespace).await);
@@ -70,7 +70,7 @@ async fn in_hub(hub: &Cluster, namespace: &str) -> Vec<String> {
     all
 }
 
-async fn empty(what: &str, look: impl AsyncFn() -> Vec<String>) {
+pub(crate) async fn empty(what: &str, look: impl AsyncFn() -> Vec<String>) {
     let attempt = || async {
         let left = look().await;
         anyhow::ensure!(left.is_empty(), "left: {left:?}");

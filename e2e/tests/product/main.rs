@@ -13,8 +13,10 @@ mod endpoints;
 mod faults;
 mod input;
 mod joining;
+mod leaving;
 mod lifecycle;
 mod main_path;
+mod routing;
 mod sources;
 
 use std::net::IpAddr;

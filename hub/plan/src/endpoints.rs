@@ -29,6 +29,8 @@ use crate::{
 pub const PORT: i32 = 80;
 /// Its name, in Services and slices.
 pub const PORT_NAME: &str = "http";
+/// An EndpointSlice may hold more; the endpoints controller of Kubernetes stops at this as well.
+const ADDRESSES_PER_SLICE: usize = 100;
 /// A Service's name is a DNS label.
 const SERVICE_NAME_MAX: usize = 63;
 
@@ -228,7 +230,7 @@ fn slices(facts: &Facts<'_>, service: &str, cluster: &Cluster) -> Vec<EndpointSl
     let mut slices = Vec::new();
     for (family, addresses) in families {
         let name = |shard| slice_name(facts, service, &cluster.name, family, shard);
-        for (shard, addresses) in shards(addresses, &places(facts, &name)) {
+        for (shard, addresses) in shards(addresses, &places(facts, &name), ADDRESSES_PER_SLICE) {
             slices.push(slice(facts, service, cluster, name(shard), &addresses));
         }
     }

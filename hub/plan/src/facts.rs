@@ -34,12 +34,27 @@ pub struct Facts<'a> {
     pub gateway_api: bool,
     /// The hub's own ranges: what is in them leads to no other cluster.
     pub refused_cidrs: &'a [IpNet],
+    /// What its HTTPRoutes can say.
+    pub route_schema: RouteSchema,
+    /// Which of the Gateways that routes attach to exist.
+    pub gateways: BTreeSet<GatewayName>,
     /// Our objects, as they are.
     pub observed: Observed,
     /// Objects that could not be applied in the last pass: kind and name, reason, sentence.
     pub failures: Vec<Failure>,
     /// Who of the whole fleet can't be heard.
     pub fleet: Fleet,
+}
+
+/// Namespace and name of a Gateway.
+pub type GatewayName = (String, String);
+
+/// What the installed HTTPRoutes can say, by their CustomResourceDefinition: a field that it lacks would be dropped
+/// silently, and be missing for ever.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RouteSchema {
+    /// `spec.rules.timeouts`: in the standard channel since Gateway API 1.2.
+    pub timeouts: bool,
 }
 
 /// The whole fleet, as far as one server's plan needs it.

@@ -1,69 +1,125 @@
-//! The discovery HTTPRoute of a server: from the path that clients ask for to the path that members route by.
+//! The discovery HTTPRoutes of a server: from the paths that clients ask for to the path that members route by.
+//!
+//! One group of routes is for every host and has the server's own path; with host names of its own there is a second group
+//! for those. A route takes few rules, so a group may have several routes; a rule stays in the route that it is in.
 
+mod filters;
+mod rules;
 mod verdict;
 
+pub use rules::refused;
 pub use verdict::verdict;
 
 use crds::names;
 use gateway_api::httproutes::{
     HttpRoute, HttpRouteParentRefs, HttpRouteRules, HttpRouteRulesBackendRefs,
-    HttpRouteRulesFilters, HttpRouteRulesFiltersType, HttpRouteRulesFiltersUrlRewrite,
-    HttpRouteRulesFiltersUrlRewritePath, HttpRouteRulesFiltersUrlRewritePathType,
-    HttpRouteRulesMatches, HttpRouteRulesMatchesPath, HttpRouteRulesMatchesPathType, HttpRouteSpec,
+    HttpRouteRulesMatches, HttpRouteRulesMatchesPath, HttpRouteRulesMatchesPathType,
+    HttpRouteRulesTimeouts, HttpRouteSpec,
 };
 
+use self::rules::{Group, Rule, groups};
 use crate::{
     endpoints::{Discovery, PORT},
-    facts::Facts,
+    facts::{Facts, GatewayName},
     owner, placements,
 };
 
 /// The routes of a server: none while the Gateway API is missing, no Gateway is set, or the namespace is refused.
 pub fn discovery(facts: &Facts<'_>, discovery: &Discovery) -> Vec<HttpRoute> {
-    let Some(gateway) = facts
-        .gateway
-        .filter(|_| facts.gateway_api && !placements::is_refused(facts.server))
-    else {
+    let parents = parents(facts);
+    if parents.is_empty() || !facts.gateway_api || placements::is_refused(facts.server) {
         return Vec::new();
-    };
-    let (namespace, name) = (facts.namespace(), facts.name());
-    let parent = HttpRouteParentRefs {
-        namespace: Some(gateway.namespace.clone()),
-        name: gateway.name.clone(),
-        section_name: gateway.listener.clone(),
+    }
+    let backends = backends(facts, discovery);
+    groups(facts)
+        .iter()
+        .flat_map(|group| group.routes(facts))
+        .map(|(name, hostnames, rules)| {
+            let rules = rules.iter().map(|rule| self::rule(facts, rule, &backends));
+            let spec = HttpRouteSpec {
+                parent_refs: Some(parents.clone()),
+                hostnames,
+                rules: Some(rules.collect()),
+            };
+            route(facts, &name, spec)
+        })
+        .collect()
+}
+
+/// The Gateways that the routes attach to: the server's own, or the hub's.
+pub(crate) fn parents(facts: &Facts<'_>) -> Vec<HttpRouteParentRefs> {
+    let own = &facts.server.spec.routing.parent_refs;
+    if own.is_empty() {
+        return facts
+            .gateway
+            .map(|gateway| HttpRouteParentRefs {
+                namespace: Some(gateway.namespace.clone()),
+                name: gateway.name.clone(),
+                section_name: gateway.listener.clone(),
+                ..HttpRouteParentRefs::default()
+            })
+            .into_iter()
+            .collect();
+    }
+    let parent = |parent: &crds::v1alpha1::RouteParent| HttpRouteParentRefs {
+        namespace: Some(
+            parent
+                .namespace
+                .clone()
+                .unwrap_or_else(|| facts.namespace().to_owned()),
+        ),
+        name: parent.name.clone(),
+        section_name: parent.section_name.clone(),
         ..HttpRouteParentRefs::default()
     };
-    let rule = HttpRouteRules {
-        matches: Some(vec![HttpRouteRulesMatches {
-            path: Some(HttpRouteRulesMatchesPath {
-                r#type: Some(HttpRouteRulesMatchesPathType::PathPrefix),
-                value: Some(format!("/{namespace}/{name}")),
-            }),
-            ..HttpRouteRulesMatches::default()
-        }]),
-        filters: Some(vec![rewrite(format!("/cluster/{namespace}/{name}"))]),
-        backend_refs: Some(backends(facts, discovery)),
-        ..HttpRouteRules::default()
-    };
-    let mut route = HttpRoute::new(
-        &names::discovery_route(name, 0),
-        HttpRouteSpec {
-            parent_refs: Some(vec![parent]),
-            rules: Some(vec![rule]),
-            ..HttpRouteSpec::default()
-        },
-    );
-    route.metadata.namespace = Some(namespace.to_owned());
+    own.iter().map(parent).collect()
+}
+
+/// Which Gateway a parent is.
+pub(crate) fn gateway_name(parent: &HttpRouteParentRefs) -> GatewayName {
+    (
+        parent.namespace.clone().unwrap_or_default(),
+        parent.name.clone(),
+    )
+}
+
+fn route(facts: &Facts<'_>, name: &str, spec: HttpRouteSpec) -> HttpRoute {
+    let mut route = HttpRoute::new(name, spec);
+    route.metadata.namespace = Some(facts.namespace().to_owned());
     route.metadata.labels = Some(
         [
             (crds::labels::MANAGED_BY, crds::labels::HUB),
-            (crds::labels::SERVER, name),
+            (crds::labels::SERVER, facts.name()),
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .into(),
     );
     route.metadata.owner_references = Some(vec![owner(facts.server)]);
-    vec![route]
+    route
+}
+
+fn rule(
+    facts: &Facts<'_>,
+    rule: &Rule<'_>,
+    backends: &[HttpRouteRulesBackendRefs],
+) -> HttpRouteRules {
+    let timeouts = rule.timeouts.filter(|_| facts.route_schema.timeouts);
+    HttpRouteRules {
+        matches: Some(vec![HttpRouteRulesMatches {
+            path: Some(HttpRouteRulesMatchesPath {
+                r#type: Some(HttpRouteRulesMatchesPathType::PathPrefix),
+                value: Some(rule.path.clone()),
+            }),
+            ..HttpRouteRulesMatches::default()
+        }]),
+        filters: Some(filters::filters(&facts.server.spec.routing, &rule.to)),
+        backend_refs: Some(backends.to_vec()),
+        timeouts: timeouts.map(|timeouts| HttpRouteRulesTimeouts {
+            request: timeouts.request.clone(),
+            backend_request: timeouts.backend_request.clone(),
+        }),
+        ..HttpRouteRules::default()
+    }
 }
 
 /// Where nothing shares the traffic yet, the route still names the discovery Service: its paths answer 503, not 404.
@@ -89,17 +145,11 @@ fn backends(facts: &Facts<'_>, discovery: &Discovery) -> Vec<HttpRouteRulesBacke
     }
 }
 
-fn rewrite(prefix: String) -> HttpRouteRulesFilters {
-    HttpRouteRulesFilters {
-        r#type: HttpRouteRulesFiltersType::UrlRewrite,
-        url_rewrite: Some(HttpRouteRulesFiltersUrlRewrite {
-            hostname: None,
-            path: Some(HttpRouteRulesFiltersUrlRewritePath {
-                r#type: HttpRouteRulesFiltersUrlRewritePathType::ReplacePrefixMatch,
-                replace_prefix_match: Some(prefix),
-                replace_full_path: None,
-            }),
-        }),
-        ..HttpRouteRulesFilters::default()
-    }
+/// The names of all routes of a server.
+pub(crate) fn names(facts: &Facts<'_>) -> Vec<String> {
+    let groups = groups(facts);
+    let routes = groups
+        .iter()
+        .flat_map(|group: &Group<'_>| group.routes(facts));
+    routes.map(|(name, _, _)| name).collect()
 }

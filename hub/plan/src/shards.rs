@@ -1,65 +1,57 @@
-//! Which slice an address is in: where it was, so that a change of one address writes one slice.
+//! Which object a thing is in, where several objects share many things: where it was, so that a change of one thing writes
+//! one object. Addresses in EndpointSlices, rules in HTTPRoutes.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// An EndpointSlice may hold more; the endpoints controller of Kubernetes stops at this as well.
-pub(crate) const ADDRESSES_PER_SLICE: usize = 100;
-
-/// The addresses of each shard, sorted. `before` is where addresses were; who has no place there takes the first that is
-/// free.
-pub(crate) fn shards(
-    addresses: impl IntoIterator<Item = IpAddr>,
-    before: &BTreeMap<IpAddr, usize>,
-) -> BTreeMap<usize, BTreeSet<IpAddr>> {
-    let mut shards: BTreeMap<usize, BTreeSet<IpAddr>> = BTreeMap::new();
+/// The things of each shard, sorted, at most `capacity` each. `before` is where things were; who has no place there takes
+/// the first that is free.
+pub(crate) fn shards<T: Ord>(
+    things: impl IntoIterator<Item = T>,
+    before: &BTreeMap<T, usize>,
+    capacity: usize,
+) -> BTreeMap<usize, BTreeSet<T>> {
+    let mut shards: BTreeMap<usize, BTreeSet<T>> = BTreeMap::new();
     let mut homeless = Vec::new();
-    for address in addresses {
+    for thing in things {
         let place = before
-            .get(&address)
+            .get(&thing)
             .map(|shard| shards.entry(*shard).or_default())
-            .filter(|shard| shard.len() < ADDRESSES_PER_SLICE);
+            .filter(|shard| shard.len() < capacity);
         match place {
             Some(shard) => {
-                shard.insert(address);
+                shard.insert(thing);
             }
-            None => homeless.push(address),
+            None => homeless.push(thing),
         }
     }
     let mut shard = 0;
-    for address in homeless {
+    for thing in homeless {
         while shards
             .get(&shard)
-            .is_some_and(|taken| taken.len() >= ADDRESSES_PER_SLICE)
+            .is_some_and(|taken| taken.len() >= capacity)
         {
             shard += 1;
         }
-        shards.entry(shard).or_default().insert(address);
+        shards.entry(shard).or_default().insert(thing);
     }
-    shards.retain(|_, addresses| !addresses.is_empty());
+    shards.retain(|_, things| !things.is_empty());
     shards
 }
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
-
     use proptest::prelude::*;
 
     use super::*;
 
-    fn address(number: u32) -> IpAddr {
-        Ipv4Addr::from_bits(0xc612_0000 + number).into()
-    }
+    const CAPACITY: usize = 100;
 
-    fn places(shards: &BTreeMap<usize, BTreeSet<IpAddr>>) -> BTreeMap<IpAddr, usize> {
-        let of = |(shard, addresses): (&usize, &BTreeSet<IpAddr>)| {
+    fn places(shards: &BTreeMap<usize, BTreeSet<u32>>) -> BTreeMap<u32, usize> {
+        let of = |(shard, things): (&usize, &BTreeSet<u32>)| {
             let shard = *shard;
-            addresses
+            things
                 .iter()
-                .map(move |address| (*address, shard))
+                .map(move |thing| (*thing, shard))
                 .collect::<Vec<_>>()
         };
         shards.iter().flat_map(of).collect()
@@ -67,19 +59,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_change_of_one_address_touches_one_shard(
+        fn a_change_of_one_thing_touches_one_shard(
             set in prop::collection::btree_set(0u32..600, 0..350),
             history in prop::collection::btree_set(0u32..600, 0..350),
             one in 0u32..600,
         ) {
-            let all = |numbers: &BTreeSet<u32>| numbers.iter().copied().map(address).collect::<Vec<_>>();
-            let earlier = shards(all(&history), &BTreeMap::new());
-            let before = shards(all(&set), &places(&earlier));
+            let earlier = shards(history, &BTreeMap::new(), CAPACITY);
+            let before = shards(set.iter().copied(), &places(&earlier), CAPACITY);
             let mut changed = set;
             if !changed.remove(&one) {
                 changed.insert(one);
             }
-            let after = shards(all(&changed), &places(&before));
+            let after = shards(changed, &places(&before), CAPACITY);
             let touched = before
                 .keys()
                 .chain(after.keys())
@@ -91,16 +82,15 @@ mod tests {
         }
 
         #[test]
-        fn every_address_has_one_place_in_a_shard_that_is_not_too_full(
+        fn every_thing_has_one_place_in_a_shard_that_is_not_too_full(
             set in prop::collection::btree_set(0u32..600, 0..350),
             history in prop::collection::btree_set(0u32..600, 0..350),
         ) {
-            let all = |numbers: &BTreeSet<u32>| numbers.iter().copied().map(address).collect::<Vec<_>>();
-            let after = shards(all(&set), &places(&shards(all(&history), &BTreeMap::new())));
+            let after = shards(set.iter().copied(), &places(&shards(history, &BTreeMap::new(), CAPACITY)), CAPACITY);
             let found: Vec<_> = after.values().flatten().copied().collect();
             prop_assert_eq!(found.len(), set.len());
-            prop_assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), all(&set).into_iter().collect());
-            prop_assert!(after.values().all(|shard| shard.len() <= ADDRESSES_PER_SLICE));
+            prop_assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), set);
+            prop_assert!(after.values().all(|shard| shard.len() <= CAPACITY));
         }
     }
 }

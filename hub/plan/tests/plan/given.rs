@@ -1,22 +1,25 @@
 //! Facts for a test: a healthy server in two clusters, of which each test spoils what it is about.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use crds::{
     ClusterName,
     condition::State,
     v1alpha1::{
         ClusterTarget, DeletionPolicy, EndpointPolicy, GatewayReference, InferenceServer,
-        InferenceServerSpec, InferenceServerStatus, Model, Probe, Probes, Replicas, Runtime,
-        RuntimeImage, RuntimePort, RuntimeProfile, RuntimeProfileSpec,
+        InferenceServerSpec, InferenceServerStatus, Model, Probe, Probes, Replicas, Routing,
+        Runtime, RuntimeImage, RuntimePort, RuntimeProfile, RuntimeProfileSpec,
     },
 };
 use gateway_api::httproutes::HttpRoute;
 use hub_plan::{
     Plan,
     facts::{
-        ClusterFacts, EndpointFacts, Facts, Failure, Fleet, Membership, Observed, PlacementFacts,
-        Step, StepFacts,
+        ClusterFacts, EndpointFacts, Facts, Failure, Fleet, GatewayName, Membership, Observed,
+        PlacementFacts, RouteSchema, Step, StepFacts,
     },
 };
 use ipnet::IpNet;
@@ -34,6 +37,8 @@ pub(crate) struct Given {
     pub(crate) gateway: Option<GatewayReference>,
     pub(crate) gateway_api: bool,
     pub(crate) refused_cidrs: Vec<IpNet>,
+    pub(crate) route_schema: RouteSchema,
+    pub(crate) gateways: BTreeSet<GatewayName>,
     pub(crate) observed: Observed,
     pub(crate) failures: Vec<Failure>,
     pub(crate) fleet: Fleet,
@@ -117,6 +122,8 @@ pub(crate) fn healthy() -> Given {
         }),
         gateway_api: true,
         refused_cidrs: Vec::new(),
+        route_schema: RouteSchema { timeouts: true },
+        gateways: [("infra".to_owned(), "public".to_owned())].into(),
         observed: Observed::default(),
         failures: Vec::new(),
         fleet: Fleet::default(),
@@ -165,6 +172,7 @@ pub(crate) fn server(targets: &[(&str, u32)]) -> InferenceServer {
                 drain_seconds: 0,
                 ..EndpointPolicy::default()
             },
+            routing: Routing::default(),
             deletion_policy: DeletionPolicy::Delete,
             decommission: false,
         },
@@ -236,6 +244,8 @@ impl Given {
             gateway: self.gateway.as_ref(),
             gateway_api: self.gateway_api,
             refused_cidrs: &self.refused_cidrs,
+            route_schema: self.route_schema,
+            gateways: self.gateways.clone(),
             observed: self.observed.clone(),
             failures: self.failures.clone(),
             fleet: self.fleet.clone(),

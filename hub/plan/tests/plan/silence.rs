@@ -1,22 +1,22 @@
 //! Clusters that can't be heard: the table of the design, row by row.
 
 use crds::v1alpha1::{ClusterState, WhenSilent};
-use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use k8s_openapi::jiff::SignedDuration;
 
 use crate::{
     given::{Given, cluster, condition, healthy, server, serving},
     shown::{due, endpoints},
 };
 
-const WELL: [&str; 2] = ["east 203.0.113.1 ready", "west 203.0.113.2 ready"];
+pub(crate) const WELL: [&str; 2] = ["east 203.0.113.1 ready", "west 203.0.113.2 ready"];
 
-fn seconds(seconds: i64) -> SignedDuration {
+pub(crate) fn seconds(seconds: i64) -> SignedDuration {
     SignedDuration::from_secs(seconds)
 }
 
 impl Given {
     /// The cluster falls silent now.
-    fn hush(&mut self, name: &str) {
+    pub(crate) fn hush(&mut self, name: &str) {
         let now = self.now;
         let cluster = self.cluster(name);
         cluster.reporting = false;
@@ -37,7 +37,7 @@ impl Given {
     }
 
     /// Time passes, and what is planned then is applied.
-    fn pass(&mut self, more: i64) {
+    pub(crate) fn pass(&mut self, more: i64) {
         self.now += seconds(more);
         self.apply();
     }
@@ -57,7 +57,7 @@ impl Given {
 }
 
 /// East and west of a fleet of ten.
-fn fleet() -> Given {
+pub(crate) fn fleet() -> Given {
     let mut given = healthy();
     given.fleet.joined = 10;
     given
@@ -270,61 +270,6 @@ fn a_cluster_of_no_weight_does_not_count_as_one_that_serves() {
         endpoints(&given.plan()),
         ["east 203.0.113.1 serving", "west 203.0.113.2 ready"]
     );
-}
-
-#[test]
-fn when_much_of_the_fleet_falls_silent_at_once_the_hub_suspects_itself() {
-    let mut given = fleet();
-    given.hush("west");
-    given.fleet.silent_since = vec![given.now + seconds(20); 6];
-    given.pass(60);
-    let plan = given.plan();
-    assert_eq!(endpoints(&plan), WELL);
-    assert_eq!(
-        condition(&plan.status, "EndpointPublish"),
-        "Unknown FleetSilent"
-    );
-}
-
-#[test]
-fn half_of_the_fleet_is_not_much_of_it() {
-    let mut given = fleet();
-    given.hush("west");
-    given.fleet.silent_since = vec![given.now; 5];
-    given.pass(60);
-    assert_eq!(endpoints(&given.plan())[1], "west 203.0.113.2 down");
-}
-
-#[test]
-fn two_silent_clusters_of_a_small_fleet_say_nothing_of_the_hub() {
-    let mut given = healthy();
-    given.fleet.joined = 3;
-    given.hush("west");
-    given.fleet.silent_since.push(given.now);
-    given.pass(60);
-    assert_eq!(endpoints(&given.plan())[1], "west 203.0.113.2 down");
-}
-
-#[test]
-fn clusters_that_fell_silent_one_after_the_other_are_lost() {
-    let mut given = fleet();
-    given.fleet.silent_since = (1..=6)
-        .map(|number| Timestamp::from_second(1_000 - number * 100).unwrap())
-        .rev()
-        .collect();
-    given.hush("west");
-    given.pass(60);
-    assert_eq!(endpoints(&given.plan())[1], "west 203.0.113.2 down");
-}
-
-#[test]
-fn what_was_lost_before_stays_so_when_the_hub_suspects_itself() {
-    let mut given = fleet();
-    given.hush("west");
-    given.pass(60);
-    given.fleet.silent_since = vec![given.now; 9];
-    given.pass(60);
-    assert_eq!(endpoints(&given.plan())[1], "west 203.0.113.2 down");
 }
 
 #[test]

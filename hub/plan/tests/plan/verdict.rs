@@ -34,7 +34,7 @@ fn said(accepted: &str, resolved: &str) -> String {
 }
 
 const ACCEPTED: &str = "True Provisioned: Gateway infra/public accepts HTTPRoute llama-discovery-0";
-const WAITS: &str = "Unknown RoutePending: Gateway infra/public has not judged HTTPRoute llama-discovery-0: does it exist, and does a controller run for it?";
+const WAITS: &str = "Unknown RoutePending: Gateway infra/public has not judged HTTPRoute llama-discovery-0: does a controller run for it?";
 
 #[test]
 fn an_accepted_route_names_its_gateway() {
@@ -57,7 +57,7 @@ fn a_gateway_that_is_not_set_is_told_with_the_values_that_set_it() {
     given.gateway = None;
     assert_eq!(
         told(&given),
-        "False GatewayNotSet: the hub has no Gateway: set `gateway.namespace` and `gateway.name` in its chart's values"
+        "False GatewayNotSet: the hub has no Gateway: set `gateway.namespace` and `gateway.name` in its chart's values, or spec.routing.parentRefs"
     );
 }
 
@@ -74,8 +74,7 @@ fn a_route_that_does_not_exist_yet_is_pending() {
 #[test]
 fn a_route_of_another_name_says_nothing_of_ours() {
     let mut given = healthy();
-    Arc::make_mut(&mut given.observed.routes[0]).metadata.name =
-        Some("llama-discovery-1".to_owned());
+    Arc::make_mut(&mut given.observed.routes[0]).metadata.name = Some("llama-other-0".to_owned());
     assert_eq!(
         told(&given),
         "Unknown RoutePending: HTTPRoute llama-discovery-0 is not written yet"
@@ -153,6 +152,9 @@ fn a_parent_without_a_namespace_is_in_the_servers_own() {
     });
     assert_eq!(told(&given), WAITS);
     given.gateway.as_mut().unwrap().namespace = "team".to_owned();
+    given
+        .gateways
+        .insert(("team".to_owned(), "public".to_owned()));
     assert_eq!(
         told(&given),
         "True Provisioned: Gateway team/public accepts HTTPRoute llama-discovery-0"

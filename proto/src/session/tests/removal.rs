@@ -85,7 +85,7 @@ fn a_removal_may_leave_what_runs_and_may_change_its_mind() {
     wire.hub.remove(&key("a"), "u1", Removal::Delete);
     assert!(wire.round().0.is_empty(), "said once");
     wire.agent.removed(&key("a"), "u1");
-    assert_eq!(wire.round().1, [removed("a", "u1")]);
+    assert_eq!(wire.round().1.first(), Some(&removed("a", "u1")));
 }
 
 #[test]

@@ -1,0 +1,64 @@
+//! When it is the hub that is cut off.
+
+use k8s_openapi::jiff::Timestamp;
+
+use crate::{
+    given::{condition, healthy},
+    shown::endpoints,
+    silence::{WELL, fleet, seconds},
+};
+
+#[test]
+fn when_much_of_the_fleet_falls_silent_at_once_the_hub_suspects_itself() {
+    let mut given = fleet();
+    given.hush("west");
+    given.fleet.silent_since = vec![given.now + seconds(20); 6];
+    given.pass(60);
+    let plan = given.plan();
+    assert_eq!(endpoints(&plan), WELL);
+    assert_eq!(
+        condition(&plan.status, "EndpointPublish"),
+        "Unknown FleetSilent"
+    );
+}
+
+#[test]
+fn half_of_the_fleet_is_not_much_of_it() {
+    let mut given = fleet();
+    given.hush("west");
+    given.fleet.silent_since = vec![given.now; 5];
+    given.pass(60);
+    assert_eq!(endpoints(&given.plan())[1], "west 203.0.113.2 down");
+}
+
+#[test]
+fn two_silent_clusters_of_a_small_fleet_say_nothing_of_the_hub() {
+    let mut given = healthy();
+    given.fleet.joined = 3;
+    given.hush("west");
+    given.fleet.silent_since.push(given.now);
+    given.pass(60);
+    assert_eq!(endpoints(&given.plan())[1], "west 203.0.113.2 down");
+}
+
+#[test]
+fn clusters_that_fell_silent_one_after_the_other_are_lost() {
+    let mut given = fleet();
+    given.fleet.silent_since = (1..=6)
+        .map(|number| Timestamp::from_second(1_000 - number * 100).unwrap())
+        .rev()
+        .collect();
+    given.hush("west");
+    given.pass(60);
+    assert_eq!(endpoints(&given.plan())[1], "west 203.0.113.2 down");
+}
+
+#[test]
+fn what_was_lost_before_stays_so_when_the_hub_suspects_itself() {
+    let mut given = fleet();
+    given.hush("west");
+    given.pass(60);
+    given.fleet.silent_since = vec![given.now; 9];
+    given.pass(60);
+    assert_eq!(endpoints(&given.plan())[1], "west 203.0.113.2 down");
+}
