@@ -1,6 +1,8 @@
 //! The watches. Owns a cache per kind, trimmed to what is read, and knows which placements a change concerns. Must not
 //! write.
 
+mod sources;
+
 use std::{future::Future, pin::Pin, sync::Arc};
 
 use agent_plan::effective_gateway;
@@ -21,6 +23,8 @@ use operator::{
 };
 use proto::PlacementKey;
 
+pub(crate) use self::sources::Sources;
+
 /// A watch, to be spawned.
 pub(crate) type Watch = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -36,6 +40,8 @@ pub(crate) struct Caches {
     pub(crate) pods: Cache<Pod>,
     pub(crate) gateways: Cache<Gateway>,
     pub(crate) namespaces: Cache<Namespace>,
+    /// Filled only while some placement asks for it, so not waited for.
+    pub(crate) sources: Sources,
 }
 
 impl Default for Caches {
@@ -67,6 +73,7 @@ impl Default for Caches {
                 namespace.spec = None;
                 namespace.status = None;
             }),
+            sources: Sources::default(),
         }
     }
 }
@@ -97,8 +104,9 @@ impl Caches {
     ) -> Vec<Watch> {
         let ours = format!("{}={}", labels::MANAGED_BY, labels::AGENT);
         let by_placement = |wakes: &SharedWakes<PlacementKey>| {
-            let wakes = Arc::clone(wakes);
+            let (wakes, sources) = (Arc::clone(wakes), self.sources.clone());
             move |change: Change<'_, ServerPlacement>| {
+                sources.placement_changed(change.after);
                 change
                     .each()
                     .filter_map(key_of)
@@ -106,7 +114,10 @@ impl Caches {
             }
         };
         let all = watcher::Config::default;
+        let [services, nodes] = self.sources.watches(client, &self.placements, wakes);
         vec![
+            services,
+            nodes,
             watch(&self.placements, client, all(), by_placement(wakes)),
             watch(
                 &self.service_accounts,

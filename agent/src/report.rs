@@ -59,6 +59,7 @@ pub(crate) fn endpoint(origin: &Origin, report: &Report) -> v1::EndpointReport {
     match &report.endpoint {
         Ok(endpoint) => v1::EndpointReport {
             addresses: endpoint.addresses.iter().map(ToString::to_string).collect(),
+            hostnames: endpoint.hostnames.iter().cloned().collect(),
             port: endpoint.port.into(),
             ..none
         },

@@ -10,7 +10,10 @@ use crds::{
     v1alpha1::{GatewayReference, ServerPlacement},
 };
 use gateway_api::{gateways::Gateway, httproutes::HttpRoute};
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{Node, Pod, Service},
+};
 use kube::{Client, ResourceExt};
 use operator::{cache::ObjectKey, wake::Next};
 use proto::PlacementKey;
@@ -18,7 +21,7 @@ use proto::PlacementKey;
 use crate::{
     apply::{self, Applied, Owner},
     link::Machine,
-    observe::Caches,
+    observe::{Caches, Sources},
     report::{self, Origin, Unwritten},
 };
 
@@ -122,10 +125,13 @@ pub(crate) fn origin(placement: &ServerPlacement) -> Option<Origin> {
 
 /// What the caches hold of one placement at one time.
 struct Facts<'a> {
+    sources: &'a Sources,
     placement: &'a ServerPlacement,
     default_gateway: Option<&'a GatewayReference>,
     has_gateway_api: bool,
     gateway: Option<Arc<Gateway>>,
+    service: Option<Arc<Service>>,
+    nodes: Option<Vec<Arc<Node>>>,
     owned: Vec<ObjectId>,
     deployment: Option<Arc<Deployment>>,
     route: Option<Arc<HttpRoute>>,
@@ -134,7 +140,7 @@ struct Facts<'a> {
 
 impl<'a> Facts<'a> {
     fn of(
-        caches: &Caches,
+        caches: &'a Caches,
         placement: &'a ServerPlacement,
         default_gateway: Option<&'a GatewayReference>,
     ) -> Self {
@@ -142,6 +148,7 @@ impl<'a> Facts<'a> {
         let gateway = effective_gateway(placement, default_gateway);
         let route = names::traffic_route(&name, 0);
         Self {
+            sources: &caches.sources,
             placement,
             default_gateway,
             has_gateway_api: caches.has_gateway_api(),
@@ -149,6 +156,8 @@ impl<'a> Facts<'a> {
                 let key = ObjectKey::new(gateway.namespace.as_str(), gateway.name.as_str());
                 caches.gateways.get(&key)
             }),
+            service: caches.sources.service(placement),
+            nodes: caches.sources.nodes(placement),
             owned: owner.owned(caches),
             deployment: owner.controlled(&caches.deployments, &name),
             route: owner.controlled(&caches.routes, &route),
@@ -165,6 +174,8 @@ impl<'a> Facts<'a> {
                 None => GatewayFact::NotFound,
                 Some(gateway) => GatewayFact::Found(gateway),
             },
+            service: self.sources.fact(self.service.as_deref()),
+            nodes: self.nodes.as_deref(),
             owned: &self.owned,
             deployment: self.deployment.as_deref(),
             route: self.route.as_deref(),

@@ -82,6 +82,22 @@ pub fn model_config(server: &str) -> String {
     format!("{server}-model-config")
 }
 
+/// Is it a DNS name: labels between dots, at most 253 characters? The last label begins with a letter, so that a mistyped IPv4
+/// address is none (RFC 1123, section 2.1).
+pub fn is_dns_name(text: &str) -> bool {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.chars().all(inner)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    let last = text.rsplit('.').next().unwrap_or_default();
+    text.len() <= 253
+        && text.split('.').all(is_label)
+        && last.starts_with(|c: char| c.is_ascii_lowercase())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,6 +109,33 @@ mod tests {
         }
         for bad in ["", "East", "-a", "a-", "a.b", "a_b", &"x".repeat(64)] {
             assert!(bad.parse::<ClusterName>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_dns_name_is_labels_between_dots_and_no_address() {
+        let label = "x".repeat(63);
+        let long = format!("{label}.{label}.{label}.{}", "x".repeat(61));
+        for good in ["lb.example.com", "localhost", "a-1.2.c3", "1.x", &long] {
+            assert!(is_dns_name(good), "{good}");
+        }
+        for bad in [
+            "",
+            ".",
+            "a.",
+            ".a",
+            "a..b",
+            "A.b",
+            "a_b.c",
+            "-a.b",
+            "a-.b",
+            "203.0.113.256",
+            "a.1",
+            "::1",
+            &"x".repeat(64),
+            &format!("{long}x"),
+        ] {
+            assert!(!is_dns_name(bad), "{bad}");
         }
     }
 

@@ -63,8 +63,22 @@ pub const LISTENER_NOT_FOUND: &str = "ListenerNotFound";
 pub const NO_HTTP_LISTENER: &str = "NoHTTPListener";
 /// The listener has a hostname, and traffic routes have none.
 pub const LISTENER_HOSTNAME_MISMATCH: &str = "ListenerHostnameMismatch";
-/// The Gateway has no address yet.
+/// The source of the endpoint has no address yet.
 pub const NO_ADDRESS: &str = "NoAddress";
+/// The Service that the endpoint comes from does not exist.
+pub const SERVICE_NOT_FOUND: &str = "ServiceNotFound";
+/// The Service that the endpoint comes from is of a type that admits no traffic that way.
+pub const SERVICE_TYPE_MISMATCH: &str = "ServiceTypeMismatch";
+/// The Service that the endpoint comes from has no such port.
+pub const SERVICE_PORT_NOT_FOUND: &str = "ServicePortNotFound";
+/// The port of the Service has no node port.
+pub const NO_NODE_PORT: &str = "NoNodePort";
+/// No node is Ready and schedulable.
+pub const NO_READY_NODE: &str = "NoReadyNode";
+/// What the source of the endpoint needs is not given.
+pub const INVALID_SOURCE: &str = "InvalidSource";
+/// The hub can't resolve a DNS name of the endpoint.
+pub const HOSTNAME_NOT_RESOLVED: &str = "HostnameNotResolved";
 /// An address may not be published.
 pub const ADDRESS_REFUSED: &str = "AddressRefused";
 /// A rule of `spec.routing.rules` may not be served.

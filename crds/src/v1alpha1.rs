@@ -4,6 +4,7 @@
     reason = "KubeSchema repeats each struct inside a function"
 )]
 
+mod endpoint;
 mod inference_server;
 mod member_cluster;
 mod routing;
@@ -11,6 +12,9 @@ mod runtime_profile;
 mod server_placement;
 mod status;
 
+pub use endpoint::{
+    Address, Cidr, EndpointSource, MemberEndpoint, PortReference, ServiceReference, Source,
+};
 pub use inference_server::{
     ClusterTarget, DeletionPolicy, EndpointPolicy, InferenceServer, InferenceServerSpec, Model,
     Resources, Runtime, WhenSilent,

@@ -120,6 +120,7 @@ fn server(names: &[String]) -> Result<InferenceServer> {
         cluster_id: name.clone(),
         weight: 1,
         tier: 0,
+        endpoint: None,
     };
     server.spec.cluster_targets = names.iter().map(target).collect();
     Ok(server)

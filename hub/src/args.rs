@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use crds::v1alpha1::GatewayReference;
+use ipnet::IpNet;
 use operator::args::Common;
 
 /// The hub of an Inferfleet: it runs inference servers on many Kubernetes clusters, through their agents.
@@ -33,6 +34,10 @@ pub struct Args {
     #[arg(long, requires = "gateway_name")]
     pub gateway_listener: Option<String>,
 
+    /// The hub's own ranges of Services and Pods, in CIDR notation: endpoints of members are refused there.
+    #[arg(long, value_delimiter = ',')]
+    pub refused_cidrs: Vec<IpNet>,
+
     /// What hub and agent share.
     #[command(flatten)]
     pub common: Common,
@@ -50,5 +55,25 @@ impl Args {
             name,
             listener: self.gateway_listener.clone(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[test]
+    fn refused_ranges_are_a_list_and_none_that_is_no_range() {
+        let with = |flags: &[&str]| {
+            let all = ["hub", "--namespace=n"].iter().chain(flags);
+            Args::try_parse_from(all).map(|args| args.refused_cidrs)
+        };
+        assert_eq!(with(&[]).unwrap(), []);
+        let ranges = with(&["--refused-cidrs=10.96.0.0/12,fd00::/108"]).unwrap();
+        let ranges: Vec<_> = ranges.iter().map(ToString::to_string).collect();
+        assert_eq!(ranges, ["10.96.0.0/12", "fd00::/108"]);
+        assert!(with(&["--refused-cidrs=10.96.0.0"]).is_err());
     }
 }

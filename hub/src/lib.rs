@@ -6,6 +6,7 @@
 //! * [`observe`]: watches of the hub's own API server, as caches, and whom a change wakes;
 //! * [`session`]: the agents' streams: what each cluster is to hold goes out, what it says comes in;
 //! * [`place`]: what each member is to hold of a server, told to its session;
+//! * [`resolve`]: the addresses of the DNS names that they said;
 //! * [`server`]: one pass over one InferenceServer: snapshot, plan (crate `hub-plan`), apply, report;
 //! * [`apply`]: the plan's objects, written where they differ;
 //! * [`report`]: the status of servers and member clusters;
@@ -21,6 +22,7 @@ pub mod metrics;
 pub mod observe;
 pub mod place;
 pub mod report;
+pub mod resolve;
 pub mod run;
 pub mod server;
 pub mod session;

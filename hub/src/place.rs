@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    net::Ipv4Addr,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -11,13 +12,14 @@ use std::{
 use bytes::Bytes;
 use crds::{
     ClusterName, labels,
-    v1alpha1::{DeletionPolicy, GatewayReference, InferenceServer, MemberCluster, Released},
+    v1alpha1::{DeletionPolicy, InferenceServer, MemberCluster, Released},
 };
 use hub_plan::{
     drain::draining,
     facts::{ClusterFacts, Membership},
-    placements::{Intent, placements, targets},
+    placements::{Entrance, Intent, placements, targets},
 };
+use ipnet::{IpNet, Ipv4Net};
 use kube::ResourceExt;
 use operator::cache::ObjectKey;
 use proto::{PlacementKey, session::Removal};
@@ -93,8 +95,8 @@ impl Placer {
             .caches
             .profiles
             .get(&ObjectKey::new("", &server.spec.runtime.profile));
-        let gateways = self.gateways(&server);
-        let mut planned = placements(&server, profile.as_deref(), &gateways, &holders);
+        let entrances = self.entrances(&server);
+        let mut planned = placements(&server, profile.as_deref(), &entrances, &holders);
         let slices = self.caches.discovery(&server).slices;
         let leaving = self.leaving(planned.intents.keys());
         let now = self.clock.now();
@@ -177,16 +179,18 @@ impl Placer {
             .collect()
     }
 
-    fn gateways(
-        &self,
-        server: &InferenceServer,
-    ) -> BTreeMap<ClusterName, Option<GatewayReference>> {
+    fn entrances(&self, server: &InferenceServer) -> BTreeMap<ClusterName, Entrance> {
         let found = targets(server).into_iter().filter_map(|cluster| {
             let record = self
                 .caches
                 .members
                 .get(&ObjectKey::new("", cluster.as_str()))?;
-            Some((cluster, record.spec.gateway.clone()))
+            let endpoint = record.spec.endpoint.as_ref();
+            let entrance = Entrance {
+                gateway: record.spec.gateway.clone(),
+                endpoint: endpoint.map(|endpoint| endpoint.source.clone()),
+            };
+            Some((cluster, entrance))
         });
         found.collect()
     }
@@ -236,16 +240,33 @@ impl Placer {
             let membership = record.as_deref().map_or(Membership::Absent, membership);
             let member = self.member(name.as_str());
             let facts = member.map(|member| member.lock().facts(&key, &uid, membership));
+            let facts = facts.unwrap_or_else(|| ClusterFacts {
+                membership,
+                ..ClusterFacts::default()
+            });
+            let allowed_cidrs = record.as_deref().map(allowed_cidrs).unwrap_or_default();
             (
                 name,
-                facts.unwrap_or_else(|| ClusterFacts {
-                    membership,
-                    ..ClusterFacts::default()
-                }),
+                ClusterFacts {
+                    allowed_cidrs,
+                    ..facts
+                },
             )
         };
         names.into_iter().map(facts).collect()
     }
+}
+
+/// No address that could be published is in it.
+const NOWHERE: IpNet = IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::BROADCAST, 32));
+
+/// The ranges that a record allows. One that is none, which the API server lets nobody write, must not allow everything.
+fn allowed_cidrs(record: &MemberCluster) -> Vec<IpNet> {
+    let endpoint = record.spec.endpoint.iter();
+    endpoint
+        .flat_map(|endpoint| &endpoint.allowed_cidrs)
+        .map(|cidr| cidr.0.parse().unwrap_or(NOWHERE))
+        .collect()
 }
 
 /// How far the cluster of a record is on its way into the fleet, or out of it.

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use anyhow::Context;
 use crds::v1alpha1::GatewayReference;
 use futures::future::BoxFuture;
+use ipnet::IpNet;
 use operator::{cache::ObjectKey, client::Clients, wake::Backoff};
 use prometheus_client::registry::Registry;
 use proto::transport::{
@@ -26,7 +27,8 @@ use crate::{
     observe::{Caches, Wakeups},
     place::Placer,
     report::member::MemberReconciler,
-    server::Reconciler,
+    resolve::{Resolver, System},
+    server::{Parts, Reconciler},
     session::{Fleet, Service, first_session},
 };
 
@@ -67,7 +69,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         .with_context(|| format!("listen at {}", args.common.admin_listen))?;
     let mut tasks = JoinSet::new();
     let backoff = args.common.backoff();
-    let fleet = start(&mut tasks, clients, args.gateway(), backoff, enrollment);
+    let published = (args.gateway(), args.refused_cidrs);
+    let fleet = start(&mut tasks, clients, published, backoff, enrollment);
     tasks.spawn(serve_admin(admin, Arc::clone(&fleet)));
     let renewal = authority::keep_serving(
         server_authority,
@@ -84,7 +87,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
 fn start(
     tasks: &mut JoinSet<anyhow::Result<()>>,
     clients: Clients,
-    gateway: Option<GatewayReference>,
+    (gateway, refused_cidrs): (Option<GatewayReference>, Vec<IpNet>),
     backoff: Backoff,
     enrollment: Enrollment,
 ) -> Arc<Fleet> {
@@ -93,6 +96,7 @@ fn start(
     let clock = Clock::start();
     let metrics = Arc::new(Metrics::new(clock));
     let placer = Arc::new(Placer::new(caches.clone(), clock));
+    let resolver = Arc::new(Resolver::new(System::load()));
     let Clients {
         write: client,
         watch,
@@ -101,14 +105,18 @@ fn start(
     for watch in caches.watches(&watch, &wakeups) {
         spawn(tasks, watch, "a watch");
     }
-    let reconciler = Reconciler::new(
-        client.clone(),
-        caches.clone(),
-        Arc::clone(&placer),
-        gateway,
+    let parts = Parts {
+        client: client.clone(),
+        caches: caches.clone(),
+        placer: Arc::clone(&placer),
+        resolver: Arc::clone(&resolver),
         clock,
-        Arc::clone(&metrics),
-    );
+        metrics: Arc::clone(&metrics),
+    };
+    let reconciler = Reconciler::new(parts, gateway, refused_cidrs);
+    let woken = Arc::clone(&wakeups);
+    let resolution = resolver.run(move |server| woken.servers.wake(server));
+    spawn(tasks, Box::pin(resolution), "the resolution of hostnames");
     let gateway_api = follow_gateway_api(caches.clone(), Arc::clone(&wakeups));
     let members = MemberReconciler::new(
         client,

@@ -7,6 +7,7 @@ use hub_plan::{
     Plan,
     facts::{Facts, Failure},
 };
+use ipnet::IpNet;
 use kube::{Client, Resource};
 use operator::{cache::ObjectKey, wake::Next};
 
@@ -17,6 +18,7 @@ use crate::{
     observe::Caches,
     place::{Placer, has_finalizer},
     report::{self, events::Events, member},
+    resolve::Resolver,
 };
 
 /// Reconciles InferenceServers.
@@ -24,34 +26,55 @@ pub struct Reconciler {
     client: Client,
     caches: Caches,
     placer: Arc<Placer>,
+    resolver: Arc<Resolver>,
     applier: Applier,
     clock: Clock,
     metrics: Arc<Metrics>,
     events: Events,
     gateway: Option<GatewayReference>,
+    refused_cidrs: Vec<IpNet>,
+}
+
+/// What a reconciler works with.
+pub struct Parts {
+    /// For writes.
+    pub client: Client,
+    /// What is read.
+    pub caches: Caches,
+    /// What each cluster is told, and said.
+    pub placer: Arc<Placer>,
+    /// Addresses of host names.
+    pub resolver: Arc<Resolver>,
+    /// What time it is.
+    pub clock: Clock,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
 }
 
 impl Reconciler {
-    /// Writes with `client`; routes attach to `gateway`.
-    pub fn new(
-        client: Client,
-        caches: Caches,
-        placer: Arc<Placer>,
-        gateway: Option<GatewayReference>,
-        clock: Clock,
-        metrics: Arc<Metrics>,
-    ) -> Self {
+    /// Routes attach to `gateway`; nothing within `refused_cidrs` is published.
+    pub fn new(parts: Parts, gateway: Option<GatewayReference>, refused_cidrs: Vec<IpNet>) -> Self {
+        let Parts {
+            client,
+            caches,
+            placer,
+            resolver,
+            clock,
+            metrics,
+        } = parts;
         let applier = Applier::new(client.clone(), caches.clone(), clock, Arc::clone(&metrics));
         let events = Events::new(client.clone());
         Self {
             client,
             caches,
             placer,
+            resolver,
             applier,
             clock,
             metrics,
             events,
             gateway,
+            refused_cidrs,
         }
     }
 
@@ -60,6 +83,7 @@ impl Reconciler {
         let Some(server) = self.caches.servers.get(&key) else {
             self.placer.place(&key);
             self.metrics.published(&key, None);
+            self.resolver.forget(&key);
             return Next::Rest;
         };
         self.metrics.passed();
@@ -111,12 +135,15 @@ impl Reconciler {
             .caches
             .profiles
             .get(&ObjectKey::new("", &server.spec.runtime.profile));
+        let mut clusters = self.placer.clusters(&server);
+        self.resolver.resolve(key, &mut clusters);
         let facts = Facts {
             server: &server,
             profile: profile.as_deref(),
-            clusters: self.placer.clusters(&server),
+            clusters,
             gateway: self.gateway.as_ref(),
             gateway_api: self.caches.routes.is_installed(),
+            refused_cidrs: &self.refused_cidrs,
             route_schema: *self.caches.route_schema.borrow(),
             gateways: self.caches.gateway_names(),
             observed: self.caches.discovery(&server),

@@ -1,19 +1,22 @@
 //! Which listener admits a placement's traffic, and where it is reached. Judges the Gateway as it is; writes nothing.
 
-use std::{collections::BTreeSet, net::IpAddr};
-
 use crds::{
     reason,
     v1alpha1::{GatewayReference, ServerPlacement},
 };
 use gateway_api::gateways::{Gateway, GatewayListeners};
 
-use crate::{GatewayFact, PlacementInput};
+use crate::{
+    GatewayFact, PlacementInput,
+    endpoint::{Collected, Endpoint},
+};
 
 /// The protocol that traffic routes speak; TLS towards members is not there yet.
 const HTTP: &str = "HTTP";
 /// The default type of a Gateway's address (Gateway API, `AddressType`).
 const IP_ADDRESS: &str = "IPAddress";
+/// The type of one that is a DNS name.
+const HOSTNAME: &str = "Hostname";
 
 /// Why something can't be done: a reason for programs, a sentence for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,15 +34,6 @@ impl Refusal {
             message: message.into(),
         }
     }
-}
-
-/// Where a cluster admits traffic for a placement.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Endpoint {
-    /// Sorted, each once.
-    pub addresses: BTreeSet<IpAddr>,
-    /// The listener's port.
-    pub port: u16,
 }
 
 /// The listener that admits the traffic.
@@ -163,37 +157,17 @@ fn usable<'a>(
 /// Where the listener is reached: the Gateway's own addresses, and no other source.
 pub(crate) fn endpoint(input: &PlacementInput<'_>) -> Result<Endpoint, Refusal> {
     let listener = listener(input)?;
-    let reported = listener
-        .gateway
-        .status
-        .iter()
-        .flat_map(|status| status.addresses.iter().flatten());
-    let (mut addresses, mut others) = (BTreeSet::new(), Vec::new());
-    for address in reported {
-        let is_ip = address.r#type.as_deref().unwrap_or(IP_ADDRESS) == IP_ADDRESS;
-        match address.value.parse() {
-            Ok(ip) if is_ip => {
-                addresses.insert(ip);
-            }
-            Ok(_) | Err(_) => others.push(address.value.as_str()),
+    let status = listener.gateway.status.iter();
+    let mut collected = Collected::default();
+    for address in status.flat_map(|status| status.addresses.iter().flatten()) {
+        match address.r#type.as_deref().unwrap_or(IP_ADDRESS) {
+            IP_ADDRESS => collected.ip(&address.value),
+            HOSTNAME => collected.hostname(&address.value),
+            _ => collected.other(&address.value),
         }
     }
-    if !addresses.is_empty() {
-        return Ok(Endpoint {
-            addresses,
-            port: listener.port,
-        });
-    }
-    let name = shown(listener.reference);
-    let message = if others.is_empty() {
-        format!("Gateway {name} has no address yet: look at its conditions")
-    } else {
-        format!(
-            "Gateway {name} has {} only: an IP address is needed, hostnames are not resolved yet",
-            others.join(", ")
-        )
-    };
-    Err(Refusal::new(reason::NO_ADDRESS, message))
+    let whose = format!("Gateway {}", shown(listener.reference));
+    collected.at(listener.port, &whose, "look at its conditions")
 }
 
 fn shown(reference: &GatewayReference) -> String {

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use crds::v1alpha1::{GatewayReference, ServerPlacement};
 use gateway_api::{gateways::Gateway, httproutes::HttpRoute};
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{Node, Pod, Service},
+};
 
 use crate::ObjectId;
 
@@ -17,6 +20,10 @@ pub struct PlacementInput<'a> {
     pub default_gateway: Option<&'a GatewayReference>,
     /// The Gateway that [`effective_gateway`](crate::effective_gateway) names.
     pub gateway: GatewayFact<'a>,
+    /// The Service that the source of the endpoint names.
+    pub service: ServiceFact<'a>,
+    /// The nodes of the cluster; `None`: they are not known yet. Only source NodePort reads them.
+    pub nodes: Option<&'a [Arc<Node>]>,
     /// The objects that the placement controls.
     pub owned: &'a [ObjectId],
     /// The Deployment, if the placement controls it.
@@ -36,4 +43,15 @@ pub enum GatewayFact<'a> {
     NotFound,
     /// As it is.
     Found(&'a Gateway),
+}
+
+/// What is known of a Service that may be anybody's.
+#[derive(Clone, Copy, Debug)]
+pub enum ServiceFact<'a> {
+    /// The Services of the cluster are not known yet, or nobody asked for one.
+    Unlisted,
+    /// There is none of that name.
+    NotFound,
+    /// As it is.
+    Found(&'a Service),
 }

@@ -5,12 +5,13 @@
 //! verdict never speaks of what was just replaced.
 //!
 //! * [`input`]: what is known of one placement and its cluster.
-//! * `gateway`: which listener admits traffic, and at which addresses.
+//! * `gateway`: which listener admits traffic. `endpoint`: where, by the source that the placement asks for.
 //! * `substitution`, `backend`, `model_config`, `route`: the objects of each step.
 //! * `health`: why replicas are not ready.
 //! * [`verdicts`]: all of it, step by step.
 
 mod backend;
+mod endpoint;
 mod gateway;
 mod health;
 pub mod input;
@@ -23,8 +24,9 @@ pub mod verdicts;
 
 use std::collections::BTreeSet;
 
-pub use gateway::{Endpoint, effective_gateway};
-pub use input::{GatewayFact, PlacementInput};
+pub use endpoint::Endpoint;
+pub use gateway::effective_gateway;
+pub use input::{GatewayFact, PlacementInput, ServiceFact};
 pub use objects::{Kind, Object, ObjectId};
 pub use verdicts::{Outcome, Outcomes, Report, judge, leaving, unwritten};
 

@@ -11,7 +11,7 @@ use crds::{
 };
 
 use crate::{
-    Endpoint, Kind, ObjectId, PlacementInput, PlacementPlan,
+    Endpoint, Kind, ObjectId, PlacementInput, PlacementPlan, endpoint,
     gateway::{self, Refusal},
     health, route,
 };
@@ -107,7 +107,7 @@ fn route_accepted(input: &PlacementInput<'_>) -> bool {
 }
 
 fn endpoint(input: &PlacementInput<'_>) -> Result<Endpoint, Refusal> {
-    gateway::endpoint(input).map_err(|refusal| Refusal {
+    endpoint::endpoint(input).map_err(|refusal| Refusal {
         message: short(refusal.message),
         ..refusal
     })

@@ -6,7 +6,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{routing::Routing, status::InferenceServerStatus};
+use super::{endpoint::EndpointSource, routing::Routing, status::InferenceServerStatus};
 use crate::Quantity;
 
 /// One model server, run in every cluster that it targets and reached at one place in the hub.
@@ -104,6 +104,10 @@ pub struct ClusterTarget {
     #[serde(default)]
     #[schemars(range(min = 0, max = 15))]
     pub tier: u32,
+
+    /// Where the endpoint there comes from, for this server. Beats the MemberCluster's as a whole, but for its allowedCidrs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<EndpointSource>,
 }
 
 /// How long endpoints outlive what they lead to.

@@ -5,7 +5,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::inference_server::DeletionPolicy;
+use super::{endpoint::MemberEndpoint, inference_server::DeletionPolicy};
 
 /// A cluster that may join the fleet.
 #[derive(
@@ -35,6 +35,10 @@ pub struct MemberClusterSpec {
     /// The Gateway that admits traffic there. Defaults to the one that the agent's chart names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<GatewayReference>,
+
+    /// Where its endpoint comes from. The addresses of its Gateway when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<MemberEndpoint>,
 
     /// What becomes of what the cluster runs when this object is deleted. An agent that can't be reached is not waited for.
     #[serde(default)]

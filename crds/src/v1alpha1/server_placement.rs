@@ -4,6 +4,7 @@ use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
 use super::{
+    endpoint::EndpointSource,
     inference_server::{Model, Resources},
     member_cluster::GatewayReference,
     runtime_profile::RuntimeProfileSpec,
@@ -47,6 +48,10 @@ pub struct ServerPlacementSpec {
     /// The Gateway that admits traffic. Defaults to the one that the agent's chart names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<GatewayReference>,
+
+    /// Where the endpoint comes from. The addresses of the Gateway when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<EndpointSource>,
 }
 
 /// A RuntimeProfile of the hub, by name and content.

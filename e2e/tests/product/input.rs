@@ -100,12 +100,69 @@ async fn bad_input_gets_a_field_path_and_a_sentence() {
             "metadata.name must start with a letter and have at most 53",
         ),
     ] {
-        let message = said(&fleet, pointer, value.clone()).await;
-        assert!(
-            message.contains(path) && message.contains(sentence),
-            "{pointer} {value}: {message:?}"
-        );
+        is_refused(&fleet, pointer, value, path, sentence).await;
     }
+}
+
+#[tokio::test]
+async fn a_bad_source_of_an_endpoint_gets_a_field_path_and_a_sentence() {
+    let fleet = shared().await;
+    for (source, path, sentence) in [
+        (
+            json!({"source": "NodePort"}),
+            "",
+            "source Service and source NodePort need service",
+        ),
+        (
+            json!({"source": "Static", "addresses": ["203.0.113.9"]}),
+            "",
+            "source Static needs addresses and port",
+        ),
+        (
+            json!({"source": "Static", "port": 80, "addresses": []}),
+            "",
+            "source Static needs addresses and port",
+        ),
+        (
+            json!({"source": "Static", "port": 80, "addresses": ["203.0.113.256"]}),
+            ".addresses[0]",
+            "should match",
+        ),
+        (
+            json!({"source": "Static", "port": 80, "addresses": ["::1", "::1"]}),
+            ".addresses[1]",
+            "Duplicate value",
+        ),
+        (
+            json!({"source": "Elsewhere"}),
+            ".source",
+            "supported values: \"Gateway\", \"NodePort\", \"Service\", \"Static\"",
+        ),
+        (
+            json!({"source": "Service", "service": {"namespace": "a", "name": "b", "port": 0}}),
+            ".service.port",
+            "should be greater than or equal to 1",
+        ),
+    ] {
+        let target = json!({"clusterId": "a", "endpoint": source});
+        let path = format!("spec.clusterTargets[0].endpoint{path}");
+        is_refused(&fleet, "/spec/clusterTargets/0", target, &path, sentence).await;
+    }
+}
+
+/// The API server refuses that value, and says where and why.
+async fn is_refused(
+    fleet: &e2e::Installed,
+    pointer: &str,
+    value: Value,
+    path: &str,
+    sentence: &str,
+) {
+    let message = said(fleet, pointer, value.clone()).await;
+    assert!(
+        message.contains(path) && message.contains(sentence),
+        "{pointer} {value}: {message:?}"
+    );
 }
 
 #[tokio::test]
@@ -115,6 +172,17 @@ async fn good_input_is_taken() {
         (
             "/spec/clusterTargets/0",
             json!({"clusterId": "not-there-yet", "weight": 0}),
+        ),
+        (
+            "/spec/clusterTargets/0",
+            json!({"clusterId": "a", "endpoint": {"source": "Static", "port": 80, "addresses": [
+                "203.0.113.9", "2001:db8::9", "::ffff:203.0.113.9", "lb-1.example.com", "localhost",
+            ]}}),
+        ),
+        (
+            "/spec/clusterTargets/0",
+            json!({"clusterId": "a", "endpoint": {"source": "Service",
+                "service": {"namespace": "a", "name": "b", "port": "http"}}}),
         ),
         ("/spec/runtime", json!({"profile": "not-there-yet"})),
         (

@@ -17,6 +17,7 @@ mod leaving;
 mod lifecycle;
 mod main_path;
 mod routing;
+mod sources;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -97,6 +98,7 @@ fn server(namespace: &str, targets: &[&str]) -> InferenceServer {
         cluster_id: (*name).to_owned(),
         weight: 1,
         tier: 0,
+        endpoint: None,
     };
     server.spec.cluster_targets = targets.iter().map(target).collect();
     // What is about draining says so itself.

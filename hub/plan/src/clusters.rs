@@ -1,5 +1,6 @@
 //! How each cluster is with regard to one server: judged once, read by everything that follows.
 
+mod bounds;
 mod endpoint;
 mod verdicts;
 
@@ -11,6 +12,7 @@ use crds::{
 };
 use k8s_openapi::jiff::Timestamp;
 
+use self::bounds::Bounds;
 use crate::{
     drain::{Drain, drain},
     facts::{ClusterFacts, Facts, Membership, Step, StepFacts},
@@ -228,7 +230,11 @@ impl Draft<'_> {
         let mut found = if unheard {
             endpoint::silent(self.name, self.silence, &Memory::default())
         } else {
-            endpoint::resolved(self.name, self.facts, self.silence)
+            let bounds = Bounds {
+                allowed: &self.facts.allowed_cidrs,
+                own: facts.refused_cidrs,
+            };
+            endpoint::resolved(self.name, self.facts, self.silence, &self.memory, &bounds)
         };
         // Where it admits no traffic any more, what it has goes on for a while.
         if found.addresses.is_empty()

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
     sync::Arc,
 };
 
@@ -11,6 +12,7 @@ use crds::{
     v1alpha1::{ClusterTarget, GatewayReference, InferenceServer, Replicas, RuntimeProfile},
 };
 use gateway_api::httproutes::HttpRoute;
+use ipnet::IpNet;
 use k8s_openapi::{
     api::{core::v1::Service, discovery::v1::EndpointSlice},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
@@ -30,6 +32,8 @@ pub struct Facts<'a> {
     pub gateway: Option<&'a GatewayReference>,
     /// Does the hub's API server know HTTPRoutes?
     pub gateway_api: bool,
+    /// The hub's own ranges: what is in them leads to no other cluster.
+    pub refused_cidrs: &'a [IpNet],
     /// What its HTTPRoutes can say.
     pub route_schema: RouteSchema,
     /// Which of the Gateways that routes attach to exist.
@@ -105,6 +109,8 @@ pub struct ClusterFacts {
     pub placement: Option<PlacementFacts>,
     /// The last report of the endpoint.
     pub endpoint: Option<EndpointFacts>,
+    /// The ranges that its addresses have to be in; none: they may be in any.
+    pub allowed_cidrs: Vec<IpNet>,
 }
 
 /// How far a cluster came on its way into the fleet.
@@ -182,12 +188,23 @@ pub struct StepFacts {
 pub struct EndpointFacts {
     /// IP addresses, as text.
     pub addresses: Vec<String>,
+    /// DNS names that lead to more of them, and what the hub knows of each.
+    pub hostnames: BTreeMap<String, Resolution>,
     /// Their port.
     pub port: u16,
     /// Why there is none; empty when there is one.
     pub reason: String,
     /// A sentence for a person.
     pub message: String,
+}
+
+/// What the hub knows of a DNS name: nothing at all while its first lookup is on its way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resolution {
+    /// Its addresses, by the last lookup that brought some.
+    pub addresses: BTreeSet<IpAddr>,
+    /// Why the last lookup brought none.
+    pub failure: Option<String>,
 }
 
 /// An object by kind, name and UID, to be deleted.

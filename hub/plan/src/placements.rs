@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crds::{
     ClusterName,
     v1alpha1::{
-        DeletionPolicy, GatewayReference, InferenceServer, PlacementRuntime, RuntimeProfile,
-        ServerPlacementSpec,
+        DeletionPolicy, EndpointSource, GatewayReference, InferenceServer, PlacementRuntime,
+        RuntimeProfile, ServerPlacementSpec,
     },
 };
 
@@ -56,31 +56,39 @@ impl Placements {
     }
 }
 
-/// Plans what each cluster is to hold. `gateways` has an entry for each MemberCluster that exists, with the Gateway that
-/// it names; `holders` are the clusters that hold a placement of this server.
+/// How a cluster admits traffic, as its MemberCluster says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Entrance {
+    /// The Gateway that it names.
+    pub gateway: Option<GatewayReference>,
+    /// Where its endpoint comes from.
+    pub endpoint: Option<EndpointSource>,
+}
+
+/// Plans what each cluster is to hold. `entrances` has an entry for each MemberCluster that exists; `holders` are the clusters that hold a placement of this server.
 pub fn placements(
     server: &InferenceServer,
     profile: Option<&RuntimeProfile>,
-    gateways: &BTreeMap<ClusterName, Option<GatewayReference>>,
+    entrances: &BTreeMap<ClusterName, Entrance>,
     holders: &BTreeSet<ClusterName>,
 ) -> Placements {
     let leaving = is_leaving(server);
     let leave = leave(server);
     let mut placements = Placements::default();
-    let mut indices: BTreeMap<&Option<GatewayReference>, usize> = BTreeMap::new();
-    let targets = targets(server);
+    let mut indices: BTreeMap<Entrance, usize> = BTreeMap::new();
+    let (targets, sources) = (targets(server), own_sources(server));
     for cluster in &targets {
-        let intent = match (leaving, profile, gateways.get(cluster)) {
+        let intent = match (leaving, profile, entrances.get(cluster)) {
             (true, _, _) => leave.clone(),
             // A MemberCluster that does not exist has no session to say anything in.
             (false, _, None) => continue,
             (false, None, Some(_)) => Intent::Keep,
             (false, Some(_), Some(_)) if is_refused(server) => Intent::Keep,
-            (false, Some(profile), Some(gateway)) => {
-                let index = *indices.entry(gateway).or_insert_with(|| {
-                    placements
-                        .specs
-                        .push(spec(server, profile, gateway.clone()));
+            (false, Some(profile), Some(entrance)) => {
+                let own = sources.get(cluster.as_str()).copied();
+                let entrance = effective(entrance, own);
+                let index = *indices.entry(entrance.clone()).or_insert_with(|| {
+                    placements.specs.push(spec(server, profile, entrance));
                     placements.specs.len() - 1
                 });
                 Intent::Run(index)
@@ -93,6 +101,24 @@ pub fn placements(
         placements.intents.insert(holder.clone(), former.clone());
     }
     placements
+}
+
+/// The sources that targets name themselves.
+fn own_sources(server: &InferenceServer) -> BTreeMap<&str, &EndpointSource> {
+    let targets = server.spec.cluster_targets.iter();
+    targets
+        .filter_map(|target| Some((target.cluster_id.as_str(), target.endpoint.as_ref()?)))
+        .collect()
+}
+
+/// The entrance to one target: its own source beats the MemberCluster's as a whole. Without the default, so that nothing
+/// changes for who never named a source.
+fn effective(entrance: &Entrance, own: Option<&EndpointSource>) -> Entrance {
+    let source = own.or(entrance.endpoint.as_ref());
+    Entrance {
+        gateway: entrance.gateway.clone(),
+        endpoint: source.and_then(EndpointSource::effective),
+    }
 }
 
 /// Is every part of the server to go?
@@ -126,7 +152,7 @@ pub(crate) fn is_refused(server: &InferenceServer) -> bool {
 fn spec(
     server: &InferenceServer,
     profile: &RuntimeProfile,
-    gateway: Option<GatewayReference>,
+    Entrance { gateway, endpoint }: Entrance,
 ) -> ServerPlacementSpec {
     let InferenceServer { spec, .. } = server;
     ServerPlacementSpec {
@@ -138,5 +164,6 @@ fn spec(
         resources: spec.resources.clone(),
         replicas: spec.replicas,
         gateway,
+        endpoint,
     }
 }

@@ -1,8 +1,8 @@
 //! What an agent says, as facts of bounded size. An agent may be newer, broken or hostile: nothing that it says may grow the
 //! hub's memory, or make a status that the API server refuses.
 
-use crds::{condition::State, reason};
-use hub_plan::facts::{EndpointFacts, Refusal, Step, StepFacts};
+use crds::{condition::State, names, reason};
+use hub_plan::facts::{EndpointFacts, Refusal, Resolution, Step, StepFacts};
 use proto::v1;
 
 /// The longest reason: what conditions and our CRDs take.
@@ -13,6 +13,8 @@ const MESSAGE_MAX: usize = 512;
 const VERSION_MAX: usize = 64;
 /// Addresses of one endpoint; a Gateway has at most 16, a large cluster's nodes are more.
 const ADDRESSES_MAX: usize = 1_000;
+/// DNS names of one endpoint: as many as source Static takes.
+const HOSTNAMES_MAX: usize = 100;
 /// The longest address: an IPv6 one has 39 characters, a hostname 253.
 const ADDRESS_MAX: usize = 253;
 
@@ -74,24 +76,28 @@ pub(super) fn step(report: &v1::StepReport) -> Option<(Step, StepFacts)> {
     ))
 }
 
-/// Where a cluster admits traffic.
+/// Where a cluster admits traffic. A hostname that is none counts as an address, so that the plan refuses it by name.
 pub(super) fn endpoint(report: &v1::EndpointReport) -> EndpointFacts {
-    let fit = report
-        .addresses
-        .iter()
-        .filter(|address| address.len() <= ADDRESS_MAX);
+    let is_short = |text: &&String| text.len() <= ADDRESS_MAX;
+    let names = report.hostnames.iter().filter(is_short);
+    let (hostnames, others): (Vec<_>, Vec<_>) = names
+        .take(HOSTNAMES_MAX)
+        .partition(|name| names::is_dns_name(name));
+    let fit = report.addresses.iter().filter(is_short).chain(others);
     let addresses: Vec<_> = fit.take(ADDRESSES_MAX).cloned().collect();
     // A port beyond 16 bits is none, and an address without a port is no endpoint.
     let port = u16::try_from(report.port).unwrap_or_default();
-    if port == 0 && !addresses.is_empty() {
+    if port == 0 && !(addresses.is_empty() && hostnames.is_empty()) {
         return EndpointFacts {
             reason: reason::INVALID_REPORT.to_owned(),
             message: format!("the agent reports port {}, which is none", report.port),
             ..EndpointFacts::default()
         };
     }
+    let unresolved = |name: &String| (name.clone(), Resolution::default());
     EndpointFacts {
         addresses,
+        hostnames: hostnames.into_iter().map(unresolved).collect(),
         port,
         reason: reason(&report.reason),
         message: message(&report.message),
@@ -127,10 +133,33 @@ mod tests {
     }
 
     #[test]
+    fn hostnames_are_dns_names_of_a_bounded_number() {
+        let mut hostnames: Vec<_> = (0..500)
+            .map(|number| format!("h{number}.example"))
+            .collect();
+        hostnames.insert(0, "x".repeat(100_000));
+        hostnames.insert(0, "not_a.name".to_owned());
+        let report = v1::EndpointReport {
+            hostnames,
+            port: 80,
+            ..v1::EndpointReport::default()
+        };
+        let facts = endpoint(&report);
+        assert_eq!(facts.hostnames.len(), HOSTNAMES_MAX - 1);
+        assert_eq!(facts.addresses, ["not_a.name"]);
+    }
+
+    #[test]
     fn a_port_that_is_none_is_no_endpoint() {
         for port in [0, 65_536] {
             let report = v1::EndpointReport {
                 addresses: vec!["203.0.113.1".to_owned()],
+                port,
+                ..Default::default()
+            };
+            assert_eq!(endpoint(&report).reason, "InvalidReport");
+            let report = v1::EndpointReport {
+                hostnames: vec!["lb.example".to_owned()],
                 port,
                 ..Default::default()
             };

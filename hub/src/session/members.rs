@@ -303,6 +303,8 @@ impl MemberState {
             refusal: refusal.map(bounds::refusal),
             placement: placement.map(|report| self.placement_facts(key, report)),
             endpoint: endpoint.map(bounds::endpoint),
+            // What its MemberCluster says is not for the agent to say.
+            allowed_cidrs: Vec::new(),
         }
     }
 

@@ -215,23 +215,39 @@ fn an_address_without_a_type_is_an_ip_address() {
 }
 
 #[test]
-fn a_hostname_beside_an_ip_address_does_no_harm() {
+fn a_hostname_beside_an_ip_address_is_reported_too() {
     let mut world = World::well();
     world.address(json!([
         {"type": "Hostname", "value": "lb.example.com"}, {"type": "IPAddress", "value": "203.0.113.9"},
     ]));
-    assert_eq!(endpoint(&world), "{203.0.113.9}:8080");
+    let endpoint = world.report().endpoint.unwrap();
+    assert_eq!(
+        (endpoint.addresses, endpoint.hostnames),
+        (
+            ["203.0.113.9".parse().unwrap()].into(),
+            ["lb.example.com".to_owned()].into()
+        )
+    );
 }
 
 #[test]
-fn every_address_that_is_no_ip_address_is_named() {
+fn a_hostname_alone_is_an_endpoint() {
+    let mut world = World::well();
+    world.address(json!([{"type": "Hostname", "value": "LB.example.com"}]));
+    let endpoint = world.report().endpoint.unwrap();
+    assert_eq!(endpoint.hostnames, ["lb.example.com".to_owned()].into());
+    assert_eq!((endpoint.addresses.len(), endpoint.port), (0, 8080));
+}
+
+#[test]
+fn every_address_that_is_neither_an_ip_address_nor_a_hostname_is_named() {
     let mut world = World::well();
     world.address(json!([
-        {"type": "Hostname", "value": "a.example"}, {"type": "IPAddress", "value": "b.example"},
+        {"type": "Hostname", "value": "a_b.example"}, {"type": "IPAddress", "value": "b.example"},
     ]));
     assert_eq!(
         endpoint(&world),
-        "NoAddress: Gateway infra/public has a.example, b.example only: an IP address is needed, hostnames are not resolved yet"
+        "NoAddress: Gateway infra/public has a_b.example, b.example only: an IP address or a DNS name is needed"
     );
 }
 

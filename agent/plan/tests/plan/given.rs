@@ -3,15 +3,18 @@
 use std::sync::Arc;
 
 use agent_plan::{
-    GatewayFact, Kind, ObjectId, Outcome, Outcomes, PlacementInput, PlacementPlan, Report, judge,
-    plan,
+    GatewayFact, Kind, ObjectId, Outcome, Outcomes, PlacementInput, PlacementPlan, Report,
+    ServiceFact, judge, plan,
 };
 use crds::{
     condition::Verdict,
     v1alpha1::{GatewayReference, ServerPlacement},
 };
 use gateway_api::{gateways::Gateway, httproutes::HttpRoute};
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{Node, Pod, Service},
+};
 use serde_json::{Value, json};
 
 /// What a test may change before it asks.
@@ -20,6 +23,10 @@ pub(crate) struct World {
     pub(crate) default_gateway: Option<GatewayReference>,
     pub(crate) gateway_api: bool,
     pub(crate) gateway: Option<Value>,
+    /// The Services are known, and this is the one that is named.
+    pub(crate) services_known: bool,
+    pub(crate) service: Option<Value>,
+    pub(crate) nodes: Option<Vec<Value>>,
     pub(crate) owned: Vec<ObjectId>,
     pub(crate) deployment: Option<Value>,
     pub(crate) route: Option<Value>,
@@ -74,6 +81,9 @@ impl World {
                     {"type": "IPAddress", "value": "203.0.113.9"},
                 ]},
             })),
+            services_known: true,
+            service: None,
+            nodes: None,
             owned: Vec::new(),
             deployment: Some(json!({
                 "metadata": {"name": "llama", "namespace": "team-a", "generation": 3},
@@ -98,6 +108,10 @@ impl World {
     pub(crate) fn ask<T>(&self, question: impl FnOnce(&PlacementInput<'_>) -> T) -> T {
         let placement: ServerPlacement = read(&self.placement);
         let gateway: Option<Gateway> = self.gateway.as_ref().map(read);
+        let service: Option<Service> = self.service.as_ref().map(read);
+        let nodes = self.nodes.as_ref();
+        let nodes: Option<Vec<Arc<Node>>> =
+            nodes.map(|nodes| nodes.iter().map(|node| Arc::new(read(node))).collect());
         let deployment: Option<Deployment> = self.deployment.as_ref().map(read);
         let route: Option<HttpRoute> = self.route.as_ref().map(read);
         let pods: Vec<Arc<Pod>> = self
@@ -114,6 +128,12 @@ impl World {
             placement: &placement,
             default_gateway: self.default_gateway.as_ref(),
             gateway,
+            service: match &service {
+                _ if !self.services_known => ServiceFact::Unlisted,
+                None => ServiceFact::NotFound,
+                Some(service) => ServiceFact::Found(service),
+            },
+            nodes: nodes.as_deref(),
             owned: &self.owned,
             deployment: deployment.as_ref(),
             route: route.as_ref(),

@@ -6,6 +6,7 @@
 )]
 
 mod backend;
+mod endpoint;
 mod gateway;
 mod given;
 mod health;

@@ -1,16 +1,20 @@
 //! Where one cluster admits traffic, or why nowhere.
 
-use std::net::IpAddr;
+use std::{collections::BTreeSet, net::IpAddr};
 
 use crds::{ClusterName, condition::State, reason};
 use k8s_openapi::jiff::Timestamp;
 
+use super::bounds::Bounds;
 use crate::{
     drain::Drain,
-    facts::{ClusterFacts, StepFacts},
+    facts::{ClusterFacts, EndpointFacts, StepFacts},
     memory::Memory,
     silence::{Fate, Silence},
 };
+
+/// Refused addresses that a message names.
+const REFUSED_SHOWN: usize = 8;
 
 /// The endpoint of one cluster.
 pub(super) struct Found {
@@ -48,43 +52,117 @@ pub(super) fn is_routable(cluster: &ClusterFacts) -> bool {
     placement.is_some_and(|placement| placement.route_accepted && placement.replicas.ready > 0)
 }
 
-/// The endpoint as reported, without the addresses that may not be published.
-pub(super) fn resolved(name: &ClusterName, cluster: &ClusterFacts, silence: Silence) -> Found {
+/// The endpoint as reported, without the addresses that may not be published. Where the agent does not know yet, it stays as
+/// it was published, unless it was on its way out.
+pub(super) fn resolved(
+    name: &ClusterName,
+    cluster: &ClusterFacts,
+    silence: Silence,
+    memory: &Memory,
+    bounds: &Bounds<'_>,
+) -> Found {
     let Some(reported) = &cluster.endpoint else {
         return Found::nowhere(StepFacts::unknown(
             reason::APPLYING,
             format!("{name} has not reported an endpoint yet"),
         ));
     };
-    if reported.addresses.is_empty() {
-        return Found::nowhere(StepFacts::no(&reported.reason, reported.message.clone()));
+    if reported.addresses.is_empty() && reported.hostnames.is_empty() {
+        return unreported(reported, silence, memory);
     }
-    let (mut fit, mut refused) = (Vec::new(), Vec::new());
+    let (mut fit, mut refused) = (BTreeSet::new(), Vec::new());
+    let mut judge = |text: &str, address: Option<IpAddr>| match address {
+        Some(address) => match bounds.refusal(address) {
+            None => {
+                fit.insert(address);
+            }
+            Some(rule) => refused.push(format!("{text} ({rule})")),
+        },
+        None => refused.push(format!("{text} (no IP address)")),
+    };
     for text in &reported.addresses {
-        match text.parse::<IpAddr>() {
-            Ok(address) if is_publishable(address) => fit.push(address),
-            Ok(_) | Err(_) => refused.push(text.as_str()),
+        judge(text, text.parse().ok());
+    }
+    for (hostname, resolution) in &reported.hostnames {
+        for address in &resolution.addresses {
+            judge(&format!("{address} of {hostname}"), Some(*address));
         }
     }
-    fit.sort_unstable();
-    fit.dedup();
-    let verdict = if refused.is_empty() {
-        settled(name, fit.len(), silence)
+    let port = if fit.is_empty() {
+        memory.port
     } else {
-        let refused = refused.join(", ");
-        StepFacts::no(
-            reason::ADDRESS_REFUSED,
-            format!(
-                "{name} reports {refused}: an endpoint can't be loopback, link-local, multicast or unspecified"
-            ),
-        )
+        reported.port
     };
+    // A name of which nothing is known yet may be what was published.
+    let mut resolutions = reported.hostnames.values();
+    let is_partial = resolutions.any(|resolution| resolution.addresses.is_empty());
+    if is_partial && memory.draining_since.is_none() && memory.port == port {
+        let remembered = memory.addresses.iter().copied();
+        fit.extend(remembered.filter(|address| bounds.refusal(*address).is_none()));
+    }
+    let verdict = refusal(name, &refused)
+        .or_else(|| unresolved(name, reported))
+        .unwrap_or_else(|| settled(name, fit.len(), silence));
     Found {
-        addresses: fit,
-        port: reported.port,
+        port: if fit.is_empty() { 0 } else { port },
+        addresses: fit.into_iter().collect(),
         due: silence.due(),
         ..Found::nowhere(verdict)
     }
+}
+
+/// No endpoint, in the agent's words. While it does not know yet, what was published stays.
+fn unreported(reported: &EndpointFacts, silence: Silence, memory: &Memory) -> Found {
+    let message = reported.message.clone();
+    if reported.reason != reason::APPLYING {
+        return Found::nowhere(StepFacts::no(&reported.reason, message));
+    }
+    let verdict = StepFacts::unknown(reason::APPLYING, message);
+    if memory.draining_since.is_some() {
+        return Found::nowhere(verdict);
+    }
+    Found {
+        due: silence.due(),
+        ..Found::of(memory, verdict)
+    }
+}
+
+/// Why some addresses are not published. The first ones stand for all.
+fn refusal(name: &ClusterName, refused: &[String]) -> Option<StepFacts> {
+    let shown = refused.get(..REFUSED_SHOWN).unwrap_or(refused).join(", ");
+    let more = match refused.len().saturating_sub(REFUSED_SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let message = format!("{name} reports what may not be published: {shown}{more}");
+    (!refused.is_empty()).then(|| StepFacts::no(reason::ADDRESS_REFUSED, message))
+}
+
+/// Which names are not resolved: what fails comes before what is on its way.
+fn unresolved(name: &ClusterName, reported: &EndpointFacts) -> Option<StepFacts> {
+    let mut failures = reported
+        .hostnames
+        .iter()
+        .filter_map(|(hostname, resolution)| {
+            let failure = resolution.failure.as_ref()?;
+            let published = if resolution.addresses.is_empty() {
+                "what was published stays"
+            } else {
+                "its last addresses stay published"
+            };
+            Some(StepFacts::unknown(
+                reason::HOSTNAME_NOT_RESOLVED,
+                format!("the hub can't resolve {hostname} of {name}: {failure}; {published}"),
+            ))
+        });
+    failures.next().or_else(|| {
+        let mut names = reported.hostnames.iter();
+        let (hostname, _) = names.find(|(_, resolution)| resolution.addresses.is_empty())?;
+        Some(StepFacts::unknown(
+            reason::APPLYING,
+            format!("{hostname} of {name} is being resolved"),
+        ))
+    })
 }
 
 fn settled(name: &ClusterName, addresses: usize, silence: Silence) -> StepFacts {
@@ -173,15 +251,4 @@ pub(super) fn withdrawn(memory: &Memory, drain: Drain, deleting: bool) -> Found 
         Drain::Nothing if deleting => Found::of(memory, verdict),
         Drain::Nothing | Drain::Done(_) => Found::nowhere(verdict),
     }
-}
-
-/// Addresses that lead from the hub to another machine. The API server refuses most of the others as well.
-fn is_publishable(address: IpAddr) -> bool {
-    let link_local = match address {
-        IpAddr::V4(address) => address.is_link_local() || address.is_broadcast(),
-        IpAddr::V6(address) => {
-            address.is_unicast_link_local() || address.to_ipv4_mapped().is_some()
-        }
-    };
-    !(address.is_loopback() || address.is_unspecified() || address.is_multicast() || link_local)
 }

@@ -9,7 +9,7 @@ use crds::{
 use hub_plan::{
     drain::draining,
     facts::{ClusterFacts, EndpointFacts, Membership},
-    placements::{Intent, placements},
+    placements::{Entrance, Intent, placements},
 };
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::SignedDuration};
 
@@ -42,8 +42,8 @@ impl Given {
     /// What `west` is to hold.
     fn intent(&self) -> Intent {
         let holders = [cluster("east"), cluster("west")].into();
-        let gateways = [(cluster("east"), None), (cluster("west"), None)].into();
-        let mut planned = placements(&self.server, Some(&profile()), &gateways, &holders);
+        let entrances = ["east", "west"].map(|name| (cluster(name), Entrance::default()));
+        let mut planned = placements(&self.server, Some(&profile()), &entrances.into(), &holders);
         planned.leave(&self.leaving());
         planned.hold(&draining(
             &self.server,

@@ -22,6 +22,7 @@ use hub_plan::{
         PlacementFacts, RouteSchema, Step, StepFacts,
     },
 };
+use ipnet::IpNet;
 use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{Condition, Time},
     jiff::{SignedDuration, Timestamp},
@@ -35,6 +36,7 @@ pub(crate) struct Given {
     pub(crate) clusters: BTreeMap<ClusterName, ClusterFacts>,
     pub(crate) gateway: Option<GatewayReference>,
     pub(crate) gateway_api: bool,
+    pub(crate) refused_cidrs: Vec<IpNet>,
     pub(crate) route_schema: RouteSchema,
     pub(crate) gateways: BTreeSet<GatewayName>,
     pub(crate) observed: Observed,
@@ -83,6 +85,7 @@ pub(crate) fn serving(address: &str) -> ClusterFacts {
             port: 80,
             ..EndpointFacts::default()
         }),
+        allowed_cidrs: Vec::new(),
     }
 }
 
@@ -118,6 +121,7 @@ pub(crate) fn healthy() -> Given {
             listener: None,
         }),
         gateway_api: true,
+        refused_cidrs: Vec::new(),
         route_schema: RouteSchema { timeouts: true },
         gateways: [("infra".to_owned(), "public".to_owned())].into(),
         observed: Observed::default(),
@@ -147,6 +151,7 @@ pub(crate) fn server(targets: &[(&str, u32)]) -> InferenceServer {
         cluster_id: (*name).to_owned(),
         weight: *weight,
         tier: 0,
+        endpoint: None,
     };
     let mut server = InferenceServer::new(
         "llama",
@@ -238,6 +243,7 @@ impl Given {
             clusters: self.clusters.clone(),
             gateway: self.gateway.as_ref(),
             gateway_api: self.gateway_api,
+            refused_cidrs: &self.refused_cidrs,
             route_schema: self.route_schema,
             gateways: self.gateways.clone(),
             observed: self.observed.clone(),

@@ -3,21 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crds::v1alpha1::{GatewayReference, InferenceServer};
-use hub_plan::placements::{Intent, Placements, placements, targets};
+use hub_plan::placements::{Entrance, Intent, Placements, placements, targets};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
 use crate::given::{cluster, now, profile, server};
 
-fn gateways(names: &[&str]) -> BTreeMap<crds::ClusterName, Option<GatewayReference>> {
-    names.iter().map(|name| (cluster(name), None)).collect()
+fn entrances(names: &[&str]) -> BTreeMap<crds::ClusterName, Entrance> {
+    let entrance = |name: &&str| (cluster(name), Entrance::default());
+    names.iter().map(entrance).collect()
 }
 
 #[test]
 fn clusters_that_are_to_hold_the_same_share_one_placement() {
-    let mut gateways = gateways(&["east", "west"]);
+    let mut entrances = entrances(&["east", "west"]);
     let server = server(&[("east", 1), ("west", 5)]);
-    let planned = placements(&server, Some(&profile()), &gateways, &BTreeSet::new());
+    let planned = placements(&server, Some(&profile()), &entrances, &BTreeSet::new());
     assert_eq!(planned.specs.len(), 1);
     assert_eq!(
         planned.intents[&cluster("east")],
@@ -29,8 +30,8 @@ fn clusters_that_are_to_hold_the_same_share_one_placement() {
         name: "g".to_owned(),
         listener: None,
     };
-    gateways.insert(cluster("west"), Some(own.clone()));
-    let planned = placements(&server, Some(&profile()), &gateways, &BTreeSet::new());
+    entrances.get_mut(&cluster("west")).unwrap().gateway = Some(own.clone());
+    let planned = placements(&server, Some(&profile()), &entrances, &BTreeSet::new());
     assert_eq!(planned.specs.len(), 2);
     let Intent::Run(index) = planned.intents[&cluster("west")] else {
         panic!("west is to run")
@@ -43,7 +44,7 @@ fn a_placement_is_the_server_with_its_profile_inside() {
     let planned = placements(
         &server(&[("east", 1)]),
         Some(&profile()),
-        &gateways(&["east"]),
+        &entrances(&["east"]),
         &BTreeSet::new(),
     );
     let spec = &planned.specs[0];
@@ -57,7 +58,7 @@ fn a_missing_profile_takes_nothing_down() {
     let planned = placements(
         &server(&[("east", 1)]),
         None,
-        &gateways(&["east"]),
+        &entrances(&["east"]),
         &BTreeSet::new(),
     );
     assert_eq!(planned.intents[&cluster("east")], Intent::Keep);
@@ -68,7 +69,7 @@ fn a_target_without_a_member_cluster_is_told_nothing() {
     let planned = placements(
         &server(&[("east", 1)]),
         Some(&profile()),
-        &gateways(&[]),
+        &entrances(&[]),
         &BTreeSet::new(),
     );
     assert!(planned.intents.is_empty());
@@ -80,7 +81,7 @@ fn a_holder_that_is_no_target_any_more_is_to_hold_nothing() {
     let planned = placements(
         &server(&[("east", 1)]),
         Some(&profile()),
-        &gateways(&["east", "west"]),
+        &entrances(&["east", "west"]),
         &holders,
     );
     assert_eq!(planned.intents[&cluster("west")], Intent::Remove);
@@ -95,7 +96,7 @@ fn a_server_under_deletion_is_to_be_held_nowhere() {
         let planned = placements(
             &server,
             profile.as_ref(),
-            &gateways(&["east", "west"]),
+            &entrances(&["east", "west"]),
             &BTreeSet::new(),
         );
         assert!(
@@ -117,8 +118,8 @@ fn own(name: &str) -> GatewayReference {
 
 /// What is planned for east and west, which hold nothing yet.
 fn planned(server: &InferenceServer) -> Placements {
-    let gateways = gateways(&["east", "west"]);
-    placements(server, Some(&profile()), &gateways, &BTreeSet::new())
+    let entrances = entrances(&["east", "west"]);
+    placements(server, Some(&profile()), &entrances, &BTreeSet::new())
 }
 
 #[test]
@@ -132,14 +133,22 @@ fn a_placement_has_the_servers_model_and_resources() {
     assert_eq!(spec.model, server.spec.model);
 }
 
+/// An entrance by that Gateway.
+fn at(gateway: GatewayReference) -> Entrance {
+    Entrance {
+        gateway: Some(gateway),
+        endpoint: None,
+    }
+}
+
 #[test]
 fn a_placement_names_the_gateway_of_its_member_cluster() {
-    let gateways = BTreeMap::from([
-        (cluster("east"), Some(own("public"))),
-        (cluster("west"), None),
+    let entrances = BTreeMap::from([
+        (cluster("east"), at(own("public"))),
+        (cluster("west"), Entrance::default()),
     ]);
     let server = server(&[("east", 1), ("west", 1)]);
-    let planned = placements(&server, Some(&profile()), &gateways, &BTreeSet::new());
+    let planned = placements(&server, Some(&profile()), &entrances, &BTreeSet::new());
     let found: Vec<_> = planned
         .specs
         .iter()
@@ -150,13 +159,13 @@ fn a_placement_names_the_gateway_of_its_member_cluster() {
 
 #[test]
 fn clusters_of_one_gateway_share_a_placement_whoever_is_between_them() {
-    let gateways = BTreeMap::from([
-        (cluster("a"), Some(own("x"))),
-        (cluster("b"), Some(own("y"))),
-        (cluster("c"), Some(own("x"))),
+    let entrances = BTreeMap::from([
+        (cluster("a"), at(own("x"))),
+        (cluster("b"), at(own("y"))),
+        (cluster("c"), at(own("x"))),
     ]);
     let server = server(&[("a", 1), ("b", 1), ("c", 1)]);
-    let planned = placements(&server, Some(&profile()), &gateways, &BTreeSet::new());
+    let planned = placements(&server, Some(&profile()), &entrances, &BTreeSet::new());
     let intents: Vec<_> = planned.intents.into_values().collect();
     assert_eq!(intents, [Intent::Run(0), Intent::Run(1), Intent::Run(0)]);
     assert_eq!(planned.specs.len(), 2);
@@ -194,7 +203,7 @@ fn a_server_in_a_refused_namespace_is_started_nowhere_and_taken_down_nowhere() {
 fn a_former_target_goes_though_the_profile_is_missing() {
     let holders = BTreeSet::from([cluster("east"), cluster("west")]);
     let server = server(&[("east", 1)]);
-    let planned = placements(&server, None, &gateways(&["east", "west"]), &holders);
+    let planned = placements(&server, None, &entrances(&["east", "west"]), &holders);
     assert_eq!(planned.intents[&cluster("east")], Intent::Keep);
     assert_eq!(planned.intents[&cluster("west")], Intent::Remove);
 }
@@ -203,7 +212,7 @@ fn a_former_target_goes_though_the_profile_is_missing() {
 fn a_target_that_holds_a_placement_already_is_to_run_it_on() {
     let holders = BTreeSet::from([cluster("east")]);
     let server = server(&[("east", 1)]);
-    let planned = placements(&server, Some(&profile()), &gateways(&["east"]), &holders);
+    let planned = placements(&server, Some(&profile()), &entrances(&["east"]), &holders);
     assert_eq!(planned.intents[&cluster("east")], Intent::Run(0));
 }
 
@@ -211,7 +220,7 @@ fn a_target_that_holds_a_placement_already_is_to_run_it_on() {
 fn under_deletion_also_a_target_without_a_member_cluster_is_to_hold_nothing() {
     let mut server = server(&[("east", 1)]);
     server.metadata.deletion_timestamp = Some(Time(now()));
-    let planned = placements(&server, Some(&profile()), &gateways(&[]), &BTreeSet::new());
+    let planned = placements(&server, Some(&profile()), &entrances(&[]), &BTreeSet::new());
     assert_eq!(planned.intents[&cluster("east")], Intent::Remove);
 }
 
@@ -225,6 +234,6 @@ fn a_target_that_can_be_no_clusters_name_is_none() {
 fn a_target_without_a_member_cluster_is_told_nothing_though_it_may_hold_a_placement() {
     let holders = BTreeSet::from([cluster("east")]);
     let server = server(&[("east", 1)]);
-    let planned = placements(&server, Some(&profile()), &gateways(&[]), &holders);
+    let planned = placements(&server, Some(&profile()), &entrances(&[]), &holders);
     assert!(planned.intents.is_empty());
 }
