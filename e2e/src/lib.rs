@@ -5,6 +5,7 @@
 //! supervisor: a process of its own in private namespaces, which ends with everything in it when
 //! the holder of the [`Fleet`] ends, however that happens.
 
+pub mod audit;
 pub mod bed;
 pub mod clock;
 mod cluster;
