@@ -64,9 +64,19 @@ pub(crate) enum Request {
         cluster: usize,
         address: SocketAddr,
     },
+    /// As `Connect`; after the `Done` comes the connection's own socket.
+    HandOver {
+        cluster: usize,
+        address: SocketAddr,
+    },
     ApiServer {
         cluster: usize,
         fault: ApiServerFault,
+    },
+    /// Freezes a cluster's controller manager, or lets it go on.
+    ControllerManager {
+        cluster: usize,
+        paused: bool,
     },
     /// Kills the processes of Pods by labels (all must match); answers how many.
     KillPods {

@@ -14,6 +14,7 @@ pub mod demo;
 mod fleet;
 mod folder;
 mod forward;
+mod hand;
 pub mod installed;
 pub mod programs;
 pub mod wait;
