@@ -7,6 +7,7 @@
 
 pub mod audit;
 pub mod bed;
+pub mod bench;
 pub mod clock;
 mod cluster;
 mod control;
