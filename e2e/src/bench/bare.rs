@@ -24,6 +24,9 @@ const GROUP: &str = "bare.inferfleet.io";
 /// The bare client, as a field manager and in the label that the product's watches look at.
 pub(super) const MANAGER: &str = "bench";
 
+/// Its name where it stands for the hub beside a user: an apply drops what its manager applied before and now leaves out.
+const SECOND_MANAGER: &str = "bench-hub";
+
 /// The copy of InferenceServer.
 pub(super) fn servers() -> ApiResource {
     custom(GROUP, "InferenceServer", "inferenceservers")
@@ -69,6 +72,7 @@ pub(super) async fn install(client: &Client) -> Result<()> {
 #[derive(Clone, Debug)]
 pub(super) struct Object {
     resource: ApiResource,
+    manager: &'static str,
     /// As in audit logs.
     pub(super) plural: String,
     pub(super) name: String,
@@ -104,7 +108,7 @@ impl Object {
         let api: Api<DynamicObject> =
             Api::namespaced_with(client.clone(), namespace, &self.resource);
         let body: Value = serde_json::from_str(&self.body)?;
-        let parameters = PatchParams::apply(MANAGER).force();
+        let parameters = PatchParams::apply(self.manager).force();
         let written = api
             .patch(&self.name, &parameters, &Patch::Apply(body))
             .await;
@@ -163,8 +167,9 @@ impl Copies {
             body.with_context(|| format!("{by} did not apply the server"))
         };
         let (server, finalizer) = (written(MANAGER)?, written(labels::HUB)?);
-        let object = |body: Value| Object {
+        let object = |manager, body: Value| Object {
             resource: servers(),
+            manager,
             plural: "inferenceservers".to_owned(),
             name: of.name.to_owned(),
             body: body.to_string(),
@@ -186,8 +191,8 @@ impl Copies {
             .iter()
             .map(|member| objects(member, labels::AGENT, &member_kinds, of));
         Ok(Self {
-            server: object(server),
-            finalizer: object(finalizer),
+            server: object(MANAGER, server),
+            finalizer: object(SECOND_MANAGER, finalizer),
             status: found.get("status").cloned().unwrap_or_default(),
             hub: objects(hub, labels::HUB, &hub_kinds, of).await?,
             members: try_join_all(members).await?,
@@ -230,6 +235,7 @@ async fn objects(
             if let Some(body) = body(&serde_json::to_value(found)?, manager, &copy) {
                 objects.push(Object {
                     resource: copy.clone(),
+                    manager: MANAGER,
                     plural: copy.plural.clone(),
                     name,
                     body: body.to_string(),
