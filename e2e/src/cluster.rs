@@ -56,6 +56,7 @@ impl Cluster {
         let Outcome::Started(access) = outcome else {
             bail!("the supervisor answered something else")
         };
+        let access = *access;
         let api = Forward::start(&holder.runtime, holder.folder.clone(), number, access.api)?;
         let kubeconfig = folder.join("kubeconfig");
         let config = kubeconfig_text(&name, api.address(), &access)?;
@@ -119,13 +120,15 @@ impl Cluster {
         Ok(kube::Client::try_from(config)?)
     }
 
-    /// A client with every right whose connections are the cluster's own: no relay stands between. For measurements.
+    /// A client with every right that goes the way of a Pod's requests, through the Service `kubernetes`, and through
+    /// nothing else. For measurements.
     pub async fn direct_client(&self) -> Result<kube::Client> {
         crate::install_crypto();
         let kubeconfig = Kubeconfig::read_from(&self.kubeconfig)?;
         let config =
             kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-        let (folder, number, api) = (self.holder.folder.clone(), self.number, self.access.api);
+        let (folder, number) = (self.holder.folder.clone(), self.number);
+        let api = self.access.api_service;
         // Whatever the URL says, which names the relay's port.
         let connector = tower::service_fn(move |_url: http::Uri| {
             let folder = folder.clone();

@@ -98,13 +98,15 @@ pub(crate) enum Answer {
 pub(crate) enum Outcome {
     Nothing,
     Count(usize),
-    Started(Access),
+    Started(Box<Access>),
 }
 
 /// What one needs to speak to a cluster's API server.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Access {
     pub(crate) api: SocketAddr,
+    /// The Service `kubernetes`: where Pods find the API server.
+    pub(crate) api_service: SocketAddr,
     pub(crate) ca_pem: String,
     pub(crate) certificate_pem: String,
     pub(crate) key_pem: String,

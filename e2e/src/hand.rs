@@ -1,7 +1,7 @@
 //! Open connections, handed over from the supervisor to the fleet's holder.
 //!
-//! A relayed connection costs a copy in two processes, each way. Whoever is measured beside the product, which runs inside
-//! the cluster's network, must not pay that: it gets the socket itself.
+//! A connection that is relayed to the holder costs a copy in two processes, each way, which a Pod's does not. Whoever is
+//! measured beside the product must not pay that: it gets the socket itself.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;

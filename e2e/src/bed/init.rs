@@ -101,7 +101,7 @@ impl Supervisor {
                 let member = Box::pin(Member::start(*spec, &self.world, &pods, stream)).await?;
                 let access = member.access();
                 self.members.lock().await.insert(number, Arc::new(member));
-                Ok(Outcome::Started(access))
+                Ok(Outcome::Started(Box::new(access)))
             }
             Request::ApiServer { cluster, fault } => {
                 self.member(cluster)
