@@ -8,14 +8,17 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 use http_body_util::BodyExt;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use k8s_openapi::api::core::v1::Service;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
+use kube::client::ConfigExt;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::json;
 use tokio::net::UnixStream;
 use tokio::process::Command;
 use tokio::runtime::Handle;
+use tower::Layer;
 
 use crate::control::{Access, ApiServerFault, ClusterSpec, Outcome, Request, ask};
 use crate::forward::{Forward, connect};
@@ -53,6 +56,7 @@ impl Cluster {
         let Outcome::Started(access) = outcome else {
             bail!("the supervisor answered something else")
         };
+        let access = *access;
         let api = Forward::start(&holder.runtime, holder.folder.clone(), number, access.api)?;
         let kubeconfig = folder.join("kubeconfig");
         let config = kubeconfig_text(&name, api.address(), &access)?;
@@ -116,6 +120,29 @@ impl Cluster {
         Ok(kube::Client::try_from(config)?)
     }
 
+    /// A client with every right that goes the way of a Pod's requests, through the Service `kubernetes`, and through
+    /// nothing else. For measurements.
+    pub async fn direct_client(&self) -> Result<kube::Client> {
+        crate::install_crypto();
+        let kubeconfig = Kubeconfig::read_from(&self.kubeconfig)?;
+        let config =
+            kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        let (folder, number) = (self.holder.folder.clone(), self.number);
+        let api = self.access.api_service;
+        // Whatever the URL says, which names the relay's port.
+        let connector = tower::service_fn(move |_url: http::Uri| {
+            let folder = folder.clone();
+            async move {
+                let connection = crate::hand::connect(&folder, number, api).await;
+                connection.map(TokioIo::new).map_err(std::io::Error::other)
+            }
+        });
+        let https = config.rustls_https_connector_with_connector(connector)?;
+        let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build(https);
+        let service = config.base_uri_layer().layer(http);
+        Ok(kube::Client::new(service, "default"))
+    }
+
     /// Opens a TCP connection to an address, from the cluster's own machine.
     pub async fn connect(&self, address: SocketAddr) -> Result<UnixStream> {
         connect(&self.holder.folder, self.number, address).await
@@ -137,7 +164,7 @@ impl Cluster {
         address: SocketAddr,
         request: http::Request<String>,
     ) -> Result<http::Response<String>> {
-        let stream = hyper_util::rt::TokioIo::new(self.connect(address).await?);
+        let stream = TokioIo::new(self.connect(address).await?);
         let (mut sender, connection) = hyper::client::conn::http1::handshake(stream).await?;
         let connection = tokio::spawn(connection);
         let (head, body) = sender.send_request(request).await?.into_parts();
@@ -219,6 +246,25 @@ impl Cluster {
     /// Ends a pause.
     pub async fn resume_api_server(&self) -> Result<()> {
         self.fault(ApiServerFault::Resume).await
+    }
+
+    /// Freezes the controller manager: no Deployment gets Pods, nothing is collected.
+    pub async fn pause_controller_manager(&self) -> Result<()> {
+        self.controller_manager(true).await
+    }
+
+    /// Ends that pause.
+    pub async fn resume_controller_manager(&self) -> Result<()> {
+        self.controller_manager(false).await
+    }
+
+    async fn controller_manager(&self, paused: bool) -> Result<()> {
+        let request = Request::ControllerManager {
+            cluster: self.number,
+            paused,
+        };
+        ask(&self.holder.folder, &request, |_| {}).await?;
+        Ok(())
     }
 
     /// Kills (SIGKILL) the processes of all Pods that have these labels, and says how many. The process

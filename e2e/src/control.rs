@@ -64,9 +64,19 @@ pub(crate) enum Request {
         cluster: usize,
         address: SocketAddr,
     },
+    /// As `Connect`; after the `Done` comes the connection's own socket.
+    HandOver {
+        cluster: usize,
+        address: SocketAddr,
+    },
     ApiServer {
         cluster: usize,
         fault: ApiServerFault,
+    },
+    /// Freezes a cluster's controller manager, or lets it go on.
+    ControllerManager {
+        cluster: usize,
+        paused: bool,
     },
     /// Kills the processes of Pods by labels (all must match); answers how many.
     KillPods {
@@ -88,13 +98,15 @@ pub(crate) enum Answer {
 pub(crate) enum Outcome {
     Nothing,
     Count(usize),
-    Started(Access),
+    Started(Box<Access>),
 }
 
 /// What one needs to speak to a cluster's API server.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Access {
     pub(crate) api: SocketAddr,
+    /// The Service `kubernetes`: where Pods find the API server.
+    pub(crate) api_service: SocketAddr,
     pub(crate) ca_pem: String,
     pub(crate) certificate_pem: String,
     pub(crate) key_pem: String,

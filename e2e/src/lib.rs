@@ -5,7 +5,9 @@
 //! supervisor: a process of its own in private namespaces, which ends with everything in it when
 //! the holder of the [`Fleet`] ends, however that happens.
 
+pub mod audit;
 pub mod bed;
+pub mod bench;
 pub mod clock;
 mod cluster;
 mod control;
@@ -13,6 +15,7 @@ pub mod demo;
 mod fleet;
 mod folder;
 mod forward;
+mod hand;
 pub mod installed;
 pub mod programs;
 pub mod wait;

@@ -20,6 +20,8 @@ struct Args {
 enum Command {
     /// The main job: a fleet, one InferenceServer, an answer from each cluster
     Demo(e2e::demo::Demo),
+    /// Measure it beside a bare client
+    Bench(e2e::bench::Bench),
     /// Start a hub and its members, and keep them until Ctrl-C
     Up(Up),
     /// Parts of a fleet that run inside its namespaces
@@ -73,6 +75,7 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Demo(demo) => runtime()?.block_on(demo.run()),
+        Command::Bench(bench) => runtime()?.block_on(bench.run()),
         Command::Up(up) => runtime()?.block_on(run_fleet(up)),
         Command::Bed(Bed::Enter { folder }) => bed::enter::enter(&folder),
         Command::Bed(Bed::Init { folder }) => {

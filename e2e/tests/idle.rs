@@ -1,64 +1,30 @@
 //! At rest, hub and agents ask nothing of any API server.
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test fails by panicking"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
+use e2e::audit::{self, Mark, Request};
 use e2e::installed::{NAMESPACE, example};
 use e2e::{Cluster, Fleet, Installed, Product};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use serde_json::Value;
 
 /// How long nothing may be asked.
 const REST: Duration = Duration::from_mins(3);
 const SOON: Duration = Duration::from_mins(1);
 
-/// Requests of hub and agents from line `from` of a cluster's audit log on, but for lease renewals and open watches.
-fn requests(cluster: &Cluster, from: usize) -> Vec<String> {
-    let log = std::fs::read_to_string(cluster.audit_log()).unwrap();
-    let entries = log
-        .lines()
-        .skip(from)
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let ours = format!("system:serviceaccount:{NAMESPACE}:");
-    // Who acts as another is that other.
-    let account = |entry: &Value| {
-        let acting = entry["impersonatedUser"]["username"]
-            .as_str()
-            .or_else(|| entry["user"]["username"].as_str());
-        acting.unwrap_or_default().to_owned()
-    };
-    entries
-        .filter(|entry| account(entry).starts_with(&ours))
-        .filter(|entry| entry["verb"] != "watch" && !is_renewal(entry))
-        .map(|entry| {
-            format!(
-                "{} {}: {} {}",
-                cluster.name(),
-                account(&entry),
-                entry["verb"],
-                entry["requestURI"]
-            )
+/// What hub and agents have asked since, but for lease renewals and open watches.
+fn asked(cluster: &Cluster, since: Mark) -> Vec<String> {
+    let requests = audit::since(cluster, since).unwrap().into_iter();
+    requests
+        .filter(|request| request.is_ours() && !request.is_rest())
+        .map(|request| {
+            let Request {
+                user, verb, uri, ..
+            } = request;
+            format!("{} {user}: {verb} {uri}", cluster.name())
         })
         .collect()
-}
-
-/// A lease is renewed by writing it; to read one is a request like any other.
-fn is_renewal(entry: &Value) -> bool {
-    entry["objectRef"]["resource"] == "leases"
-        && (entry["verb"] == "update" || entry["verb"] == "patch")
-}
-
-fn lines(cluster: &Cluster) -> usize {
-    std::fs::read_to_string(cluster.audit_log())
-        .unwrap()
-        .lines()
-        .count()
 }
 
 async fn start() -> anyhow::Result<Installed> {
@@ -94,41 +60,41 @@ async fn plant(cluster: &Cluster, component: &str) {
 async fn with_everything_ready_three_minutes_pass_without_a_request() {
     let installed = start().await.unwrap();
     let clusters: Vec<_> = installed.fleet().clusters().iter().collect();
+    let marks = || -> Vec<Mark> {
+        let marks = clusters.iter().map(|cluster| audit::mark(cluster).unwrap());
+        marks.collect()
+    };
+    let since = |marks: Vec<Mark>| -> Vec<String> {
+        let pairs = clusters.iter().zip(marks);
+        pairs
+            .flat_map(|(cluster, mark)| asked(cluster, mark))
+            .collect()
+    };
     // What the last change brought with it is over when two looks in a row find nothing new.
     let quiet = || async {
-        let before: BTreeMap<_, _> = clusters
-            .iter()
-            .map(|cluster| (cluster.name(), lines(cluster)))
-            .collect();
+        let before = marks();
         tokio::time::sleep(Duration::from_secs(3)).await;
-        let asked: Vec<_> = clusters
-            .iter()
-            .flat_map(|cluster| requests(cluster, before[cluster.name()]))
-            .collect();
+        let asked = since(before);
         anyhow::ensure!(asked.is_empty(), "{asked:?}");
         Ok(())
     };
     e2e::wait::eventually("the last change's end", SOON, quiet)
         .await
         .unwrap();
-    let begin: Vec<_> = clusters.iter().map(|cluster| lines(cluster)).collect();
+    let begin = marks();
     tokio::time::sleep(REST).await;
-    let asked: Vec<_> = clusters
-        .iter()
-        .zip(&begin)
-        .flat_map(|(cluster, from)| requests(cluster, *from))
-        .collect();
-    assert!(asked.is_empty(), "{asked:#?}");
+    let asked_at_rest = since(begin);
+    assert!(asked_at_rest.is_empty(), "{asked_at_rest:#?}");
 
     for (cluster, component) in
         clusters
             .iter()
             .zip(["inferfleet-hub", "inferfleet-agent", "inferfleet-agent"])
     {
-        let before = lines(cluster);
+        let before = audit::mark(cluster).unwrap();
         plant(cluster, component).await;
         let seen = || async {
-            let asked = requests(cluster, before);
+            let asked = asked(cluster, before);
             anyhow::ensure!(
                 asked.iter().any(|line| line.contains("planted")),
                 "{asked:?}"

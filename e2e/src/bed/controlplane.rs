@@ -25,6 +25,7 @@ pub(crate) struct ControlPlane {
     client: kube::Client,
     api_server: Recipe,
     running_api_server: Mutex<Running>,
+    controller_manager: Running,
 }
 
 impl ControlPlane {
@@ -60,7 +61,7 @@ impl ControlPlane {
         )
         .flag("root-ca-file", pki.file("ca.crt"))
         .flag("use-service-account-credentials", "true");
-        controller_manager.start(netns).await?;
+        let controller_manager = controller_manager.start(netns).await?;
 
         let kubeconfig = pki.kubeconfig(addresses, "system:kube-scheduler", None)?;
         let scheduler = as_client(
@@ -74,12 +75,22 @@ impl ControlPlane {
             client,
             api_server,
             running_api_server: Mutex::new(running),
+            controller_manager,
         })
     }
 
     /// A client with every right.
     pub(crate) fn client(&self) -> kube::Client {
         self.client.clone()
+    }
+
+    /// Freezes the controller manager, or lets it go on.
+    pub(crate) fn pause_controller_manager(&self, paused: bool) -> Result<()> {
+        self.controller_manager.signal(if paused {
+            Signal::SIGSTOP
+        } else {
+            Signal::SIGCONT
+        })
     }
 
     fn running(&self) -> Running {

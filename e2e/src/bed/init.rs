@@ -15,6 +15,7 @@ use super::member::Member;
 use super::net::Netns;
 use super::relay;
 use crate::control::{Answer, Outcome, Request, SOCKET, read_line, write_line};
+use crate::hand;
 
 /// Where volumes and roots of Pods live, in the fleet's folder: memory that only the bed sees.
 pub(crate) const PODS: &str = "pods";
@@ -79,6 +80,9 @@ impl Supervisor {
         if let Request::Connect { cluster, address } = request {
             return self.connect(stream, cluster, address).await;
         }
+        if let Request::HandOver { cluster, address } = request {
+            return self.hand_over(stream, cluster, address).await;
+        }
         let answer = match Box::pin(self.act(&mut stream, request)).await {
             Ok(outcome) => Answer::Done(outcome),
             Err(error) => {
@@ -97,7 +101,7 @@ impl Supervisor {
                 let member = Box::pin(Member::start(*spec, &self.world, &pods, stream)).await?;
                 let access = member.access();
                 self.members.lock().await.insert(number, Arc::new(member));
-                Ok(Outcome::Started(access))
+                Ok(Outcome::Started(Box::new(access)))
             }
             Request::ApiServer { cluster, fault } => {
                 self.member(cluster)
@@ -107,6 +111,11 @@ impl Supervisor {
                     .await?;
                 Ok(Outcome::Nothing)
             }
+            Request::ControllerManager { cluster, paused } => {
+                let member = self.member(cluster).await?;
+                member.control_plane.pause_controller_manager(paused)?;
+                Ok(Outcome::Nothing)
+            }
             Request::KillPods {
                 cluster,
                 namespace,
@@ -114,7 +123,9 @@ impl Supervisor {
             } => Ok(Outcome::Count(
                 self.member(cluster).await?.node.kill(&namespace, &labels)?,
             )),
-            Request::Connect { .. } => Err(anyhow!("a connection is relayed, not answered")),
+            Request::Connect { .. } | Request::HandOver { .. } => Err(anyhow!(
+                "a connection is relayed or handed over, not answered"
+            )),
         }
     }
 
@@ -131,6 +142,22 @@ impl Supervisor {
                 write_line(&mut stream, &Answer::Done(Outcome::Nothing)).await?;
                 relay::carry(stream, far).await;
                 Ok(())
+            }
+            Err(error) => write_line(&mut stream, &Answer::Failed(format!("{error:#}"))).await,
+        }
+    }
+
+    async fn hand_over(
+        &self,
+        mut stream: UnixStream,
+        cluster: usize,
+        address: SocketAddr,
+    ) -> Result<()> {
+        let far = async { self.member(cluster).await?.netns.connect(address).await };
+        match far.await {
+            Ok(far) => {
+                write_line(&mut stream, &Answer::Done(Outcome::Nothing)).await?;
+                hand::over(&stream, &far).await
             }
             Err(error) => write_line(&mut stream, &Answer::Failed(format!("{error:#}"))).await,
         }

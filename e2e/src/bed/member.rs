@@ -74,6 +74,7 @@ impl Member {
     pub(crate) fn access(&self) -> Access {
         Access {
             api: self.addresses.api(),
+            api_service: (self.addresses.api_service(), 443).into(),
             ca_pem: self.ca_pem.clone(),
             certificate_pem: self.person.certificate.clone(),
             key_pem: self.person.key.clone(),

@@ -12,6 +12,9 @@ use crate::control::ImageProgram;
 /// The packages whose programs make the product.
 const PACKAGES: [&str; 4] = ["hub", "agent", "echo", "cli"];
 
+/// Their programs.
+const PROGRAMS: [&str; 4] = ["hub", "agent", "echo", "kubectl-inferfleet"];
+
 /// Where the product's programs are.
 #[derive(Debug, Clone)]
 pub struct Product {
@@ -71,6 +74,18 @@ impl Product {
         );
         let product = Self { folder };
         *built = Some(product.clone());
+        Ok(product)
+    }
+
+    /// What is there, built before: for measurements of what one has.
+    pub fn at(folder: &Path) -> Result<Self> {
+        let product = Self {
+            folder: std::path::absolute(folder)?,
+        };
+        for program in PROGRAMS {
+            let path = product.path(program);
+            ensure!(path.is_file(), "there is no {}", path.display());
+        }
         Ok(product)
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gateway_api::apis::standard::gateways::Gateway;
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kube::Api;
 
 use super::traffic::announces;
@@ -42,6 +42,19 @@ async fn an_api_server_is_stopped_paused_and_brought_back() {
     let gateways = Api::<Gateway>::namespaced(member.client().await.unwrap(), "infra");
     let announces = move |gateway: Option<&Gateway>| announces(gateway, other);
     e2e::wait::until(gateways, "public", SOON, announces)
+        .await
+        .unwrap();
+
+    // Whoever is to have a ServiceAccount gets it only when the controller manager goes on.
+    let accounts =
+        || async { Api::<ServiceAccount>::namespaced(member.client().await.unwrap(), "frozen") };
+    let exists = |account: Option<&ServiceAccount>| account.is_some();
+    member.pause_controller_manager().await.unwrap();
+    namespace(&member.client().await.unwrap(), "frozen").await;
+    let silent = e2e::wait::until(accounts().await, "default", Duration::from_secs(1), exists);
+    assert!(silent.await.is_err(), "a frozen controller manager worked");
+    member.resume_controller_manager().await.unwrap();
+    e2e::wait::until(accounts().await, "default", SOON, exists)
         .await
         .unwrap();
 }

@@ -179,6 +179,19 @@ async fn every_cluster_is_a_real_one_with_rbac() {
 }
 
 #[tokio::test]
+async fn a_direct_client_reaches_the_same_cluster() {
+    for cluster in fleet().await.clusters() {
+        let uid = async |client: Client| {
+            let found = Api::<Namespace>::all(client).get("kube-system").await;
+            found.unwrap().metadata.uid.unwrap()
+        };
+        let relayed = uid(cluster.client().await.unwrap()).await;
+        let direct = uid(cluster.direct_client().await.unwrap()).await;
+        assert_eq!(direct, relayed, "{}", cluster.name());
+    }
+}
+
+#[tokio::test]
 async fn the_audit_log_has_every_request() {
     let hub = fleet().await.hub();
     let client = hub.client().await.unwrap();
