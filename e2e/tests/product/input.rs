@@ -136,7 +136,7 @@ async fn a_bad_source_of_an_endpoint_gets_a_field_path_and_a_sentence() {
         (
             json!({"source": "Elsewhere"}),
             ".source",
-            "supported values: \"Gateway\", \"NodePort\", \"Service\", \"Static\"",
+            "supported values: \"Gateway\", \"Service\", \"NodePort\", \"Static\"",
         ),
         (
             json!({"source": "Service", "service": {"namespace": "a", "name": "b", "port": 0}}),

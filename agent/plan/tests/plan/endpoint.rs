@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::given::World;
 
 /// A world whose placement asks for that source, of Service infra/gate.
-fn asking(source: &str, port: Value) -> World {
+fn asking(source: &str, port: &str) -> World {
     let mut world = World::well();
     world.placement["spec"]["endpoint"] = json!({
         "source": source,
@@ -17,7 +17,7 @@ fn asking(source: &str, port: Value) -> World {
 
 /// Source Service, and its Service as it should be.
 fn balanced() -> World {
-    let mut world = asking("Service", json!("web"));
+    let mut world = asking("Service", "web");
     world.service = Some(json!({
         "metadata": {"name": "gate", "namespace": "infra"},
         "spec": {"type": "LoadBalancer", "ports": [
