@@ -138,7 +138,9 @@ impl Stream {
             .receive(*session, message, fleet.clock.elapsed())?
         {
             match event {
-                HubEvent::Received { .. } => {}
+                HubEvent::Received { key, generation } => {
+                    tracing::debug!(cluster = %member.name, %key, generation, "value received");
+                }
                 HubEvent::Applied { key, generation } => {
                     state.applied(&key, generation);
                     fleet.wake(&key);
