@@ -85,7 +85,8 @@ impl Placer {
         let placing = self.placing.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(server) = self.caches.servers.get(key) else {
             for member in self.members.knowing(&placement) {
-                member.lock().withdraw(&placement);
+                let released = self.released(&member, key);
+                member.lock().withdraw(&placement, &released);
                 member.news.notify_waiters();
             }
             return;
@@ -133,6 +134,20 @@ impl Placer {
             }
         }
         drop(placing);
+    }
+
+    /// The UIDs of servers of that key that the member is to be told of by its record.
+    fn released(&self, member: &Member, server: &ObjectKey) -> Vec<String> {
+        let record = self
+            .caches
+            .members
+            .get(&ObjectKey::new("", member.name.as_str()));
+        let status = record.as_ref().and_then(|record| record.status.as_ref());
+        let parts = status.iter().flat_map(|status| &status.released);
+        parts
+            .filter(|part| part.namespace == server.namespace && part.name == server.name)
+            .map(|part| part.uid.clone())
+            .collect()
     }
 
     /// Tells a member of what servers that are gone have left there, by its record.

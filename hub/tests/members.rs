@@ -151,6 +151,54 @@ fn a_new_session_forgets_what_was_heard_and_an_old_ones_end_changes_nothing() {
 }
 
 #[test]
+fn what_is_to_be_let_go_is_never_deleted_for_want_of_its_server() {
+    let member = member();
+    let released = ["u1".to_owned()];
+    member.lock().remove(&key("a"), "u1", Removal::Orphan);
+    member.lock().withdraw(&key("a"), &released);
+    let going = |removal| member.lock().machine.is_going(&key("a"), "u1", removal);
+    assert!(going(Removal::Orphan) && !going(Removal::Delete));
+
+    // Also when the agent says that it is there, and when the record is not seen yet.
+    let held = v1::Held {
+        key: Some(key("a").to_wire()),
+        uid: "u1".to_owned(),
+        generation: 1,
+        hash: vec![0; 32].into(),
+    };
+    let hello = hello(vec![held]);
+    let mut state = member.lock();
+    state.machine.open(SessionId(1), &hello, NOW).unwrap();
+    state.opened(SessionId(1), &hello, at(1));
+    state.placement_reported(key("a"), report("a", "u1"));
+    state.withdraw(&key("a"), &released);
+    state.withdraw(&key("a"), &[]);
+    drop(state);
+    assert!(going(Removal::Orphan) && !going(Removal::Delete));
+}
+
+#[test]
+fn a_confirmation_is_remembered_until_the_record_has_taken_note() {
+    let member = member();
+    member.lock().remove(&key("a"), "u1", Removal::Orphan);
+    open(&member, 1);
+    let mut state = member.lock();
+    while state.machine.transmit(SessionId(1), NOW).is_some() {}
+    let removed = v1::AgentMessage {
+        session: 1,
+        body: Some(v1::agent_message::Body::Removed(v1::Removed {
+            key: Some(key("a").to_wire()),
+            uid: "u1".to_owned(),
+        })),
+    };
+    state.machine.receive(SessionId(1), removed, NOW).unwrap();
+    state.withdraw(&key("a"), &["u1".to_owned()]);
+    assert!(state.machine.is_removed(&key("a"), "u1"));
+    state.withdraw(&key("a"), &[]);
+    assert!(!state.machine.is_removed(&key("a"), "u1"));
+}
+
+#[test]
 fn silence_counts_from_the_end_of_what_was_heard() {
     let member = member();
     let silent = |member: &Member| facts(member, "a", "u1").silent_since;

@@ -189,6 +189,12 @@ impl MemberReconciler {
         });
         let written = patch_status(&self.client, record, &patch).await?;
         self.members.note(written);
+        // Nothing has to be remembered of them any more.
+        for part in confirmed {
+            self.wakeups
+                .servers
+                .wake(ObjectKey::new(&part.namespace, &part.name));
+        }
         Ok(())
     }
 

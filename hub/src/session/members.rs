@@ -259,8 +259,10 @@ impl MemberState {
         }
     }
 
-    /// Nobody wants anything under that key any more. What is there goes; what was confirmed as gone is forgotten.
-    pub fn withdraw(&mut self, key: &PlacementKey) {
+    /// Nobody wants anything under that key any more. What is there goes; what was confirmed as gone is forgotten. What the
+    /// member's record says of it, by UID, is asked for elsewhere: it stays as it was asked, and is remembered until the
+    /// record has taken note.
+    pub fn withdraw(&mut self, key: &PlacementKey, released: &[String]) {
         let reported = self
             .placements
             .get(key)
@@ -272,7 +274,10 @@ impl MemberState {
             .or(reported)
             .map(ToOwned::to_owned);
         match uid {
+            Some(uid) if released.contains(&uid) => {}
+            Some(uid) if self.machine.is_going(key, &uid, Removal::Orphan) => {}
             Some(uid) => self.machine.remove(key, &uid, Removal::Delete),
+            None if !released.is_empty() => {}
             None => self.machine.forget(key),
         }
     }
