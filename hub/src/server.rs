@@ -1,6 +1,6 @@
 //! One pass over one InferenceServer: snapshot, plan, apply, report. Decides nothing: `hub-plan` does.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use crds::v1alpha1::GatewayReference;
 use hub_plan::{
@@ -110,9 +110,17 @@ impl Reconciler {
         let apply_again = !failures.is_empty();
         let plan_failures: Vec<_> = failures.iter().map(|failure| failure.reason).collect();
         // What was written is in the caches: the status speaks of the world after the writes.
+        let applied = plan;
         let Some(plan) = self.plan(&key, failures) else {
             return Next::Rest;
         };
+        // A member has spoken meanwhile: the status must not say that it is published what is still to be written.
+        let asks_more = plan.slices != applied.slices
+            || plan.services != applied.services
+            || plan.routes != applied.routes;
+        if asks_more && !apply_again {
+            return Next::After(Duration::ZERO);
+        }
         for failure in &plan_failures {
             self.metrics.failed(failure);
         }

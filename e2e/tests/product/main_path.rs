@@ -190,22 +190,22 @@ async fn shares_of_the_traffic_follow_the_weights() {
     fleet.apply(&server).await.unwrap();
     fleet.ready("weights", "hello").await.unwrap();
     let east = pod_uids(fleet.member("east").unwrap(), "weights").await;
-    // Both classes are known to the gateway once each has answered.
-    let mut answered = BTreeSet::new();
     let ask = async || {
         let answer = fleet.ask("/weights/hello/v1/models").await.unwrap();
-        assert_eq!(answer.status(), 200, "{}", answer.body());
-        east.contains(answer.headers()["x-echo-pod-uid"].to_str().unwrap())
+        let by = answer.headers().get("x-echo-pod-uid");
+        by.map(|uid| east.contains(uid.to_str().unwrap()))
     };
+    // Both classes are known to the gateway's data plane once each has answered; it may be a moment behind its word.
+    let mut answered = BTreeSet::new();
     for _ in 0..400 {
-        answered.insert(ask().await);
+        answered.extend(ask().await);
         if answered.len() == 2 {
             break;
         }
     }
     let mut by_east = 0;
     for _ in 0..400 {
-        by_east += u32::from(ask().await);
+        by_east += u32::from(ask().await.expect("a model server answers"));
     }
     // 300 are expected, with a standard deviation of 9.
     assert!(
