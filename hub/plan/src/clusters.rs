@@ -4,11 +4,11 @@ mod bounds;
 mod endpoint;
 mod verdicts;
 
-use std::net::IpAddr;
+use std::{collections::BTreeMap, net::IpAddr};
 
 use crds::{
     ClusterName,
-    v1alpha1::{ClusterState, ClusterStatus, DeletionPolicy, Replicas},
+    v1alpha1::{ClusterState, ClusterStatus, ClusterTarget, DeletionPolicy, Replicas},
 };
 use k8s_openapi::jiff::Timestamp;
 
@@ -16,7 +16,7 @@ use self::bounds::Bounds;
 use crate::{
     drain::{Drain, drain},
     facts::{ClusterFacts, Facts, Membership, Step, StepFacts},
-    memory::{Memory, remembered},
+    memory::{Memory, by_cluster, of_cluster, remembered},
     placements::is_leaving,
     silence::{self, Candidate, Silence, silence},
     tiers,
@@ -88,10 +88,22 @@ struct Draft<'a> {
 
 /// Judges every cluster, in the order of their names.
 pub fn judge(facts: &Facts<'_>, now: Timestamp) -> Vec<Cluster> {
+    let slices = by_cluster(facts.observed.slices.iter().map(AsRef::as_ref));
+    let targets: BTreeMap<_, _> = facts
+        .server
+        .spec
+        .cluster_targets
+        .iter()
+        .map(|target| (target.cluster_id.as_str(), target))
+        .collect();
     let mut drafts: Vec<_> = facts
         .clusters
         .iter()
-        .map(|(name, cluster)| draft(facts, name, cluster, now))
+        .map(|(name, cluster)| {
+            let memory = remembered(of_cluster(&slices, name), facts.name(), name);
+            let target = targets.get(name.as_str()).copied();
+            draft(facts, name, cluster, memory, target, now)
+        })
         .collect();
     let mut candidates: Vec<_> = drafts
         .iter_mut()
@@ -114,11 +126,10 @@ fn draft<'a>(
     facts: &'a Facts<'_>,
     name: &'a ClusterName,
     cluster: &'a ClusterFacts,
+    memory: Memory,
+    target: Option<&ClusterTarget>,
     now: Timestamp,
 ) -> Draft<'a> {
-    let slices = facts.observed.slices.iter().map(AsRef::as_ref);
-    let memory = remembered(slices, facts.name(), name);
-    let target = facts.target(name);
     let policy = &facts.server.spec.endpoints;
     Draft {
         name,
@@ -222,8 +233,7 @@ impl Draft<'_> {
         if self.withdrawn() {
             return endpoint::withdrawn(&self.memory, drain, deleting);
         }
-        let unheard =
-            self.silence != Silence::Heard && !matches!(self.silence, Silence::Settling { .. });
+        let unheard = !self.facts.reporting;
         if unheard && self.memory.draining_since.is_none() {
             return endpoint::silent(self.name, self.silence, &self.memory);
         }

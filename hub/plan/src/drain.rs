@@ -15,7 +15,7 @@ use k8s_openapi::{
 };
 
 use crate::{
-    memory::{Memory, label, remembered},
+    memory::{Memory, by_cluster, remembered},
     placements::{is_leaving, targets},
 };
 
@@ -58,18 +58,16 @@ pub fn draining(
         targets(server)
     };
     staying.retain(|cluster| !leaving.contains_key(cluster));
-    let published: BTreeSet<ClusterName> = slices
-        .iter()
-        .filter_map(|slice| label(slice, crds::labels::CLUSTER)?.parse().ok())
-        .collect();
     let name = server.metadata.name.as_deref().unwrap_or_default();
-    published
+    by_cluster(slices.iter().map(AsRef::as_ref))
         .into_iter()
-        .filter(|cluster| !staying.contains(cluster))
-        .filter(|cluster| {
-            let memory = remembered(slices.iter().map(AsRef::as_ref), name, cluster);
+        .filter_map(|(cluster, slices)| Some((cluster.parse::<ClusterName>().ok()?, slices)))
+        .filter(|(cluster, _)| !staying.contains(cluster))
+        .filter(|(cluster, slices)| {
+            let memory = remembered(slices.iter().copied(), name, cluster);
             matches!(drain(server, &memory, now), Drain::Since(..))
         })
+        .map(|(cluster, _)| cluster)
         .collect()
 }
 

@@ -8,20 +8,17 @@ use std::{
 };
 
 use crds::{ClusterName, labels, names};
-use k8s_openapi::{
-    api::{
-        core::v1::{Service, ServicePort, ServiceSpec},
-        discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice},
-    },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+use k8s_openapi::api::{
+    core::v1::{Service, ServicePort, ServiceSpec},
+    discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice},
 };
 
 use crate::{
     clusters::Cluster,
     facts::Facts,
-    memory::label,
-    owner,
-    shards::shards,
+    memory::{ByCluster, by_cluster, label, of_cluster},
+    metadata,
+    shards::{number, shards},
     weights::{Class, Share, classes},
 };
 
@@ -49,9 +46,10 @@ pub struct Discovery {
 
 /// Plans what the hub publishes. What drains stays in each Service that it is in.
 pub fn discovery(facts: &Facts<'_>, clusters: &[Cluster]) -> Discovery {
+    let there = by_cluster(facts.observed.slices.iter().map(AsRef::as_ref));
     let published: Vec<_> = clusters
         .iter()
-        .filter(|cluster| is_published(facts, cluster))
+        .filter(|cluster| is_published(facts, &there, cluster))
         .collect();
     let shares: Vec<_> = published
         .iter()
@@ -62,9 +60,10 @@ pub fn discovery(facts: &Facts<'_>, clusters: &[Cluster]) -> Discovery {
         merged,
         ..Discovery::default()
     };
-    for (service, members) in services(facts, &published, &classes) {
+    for (service, members) in services(facts, &there, &published, &classes) {
         for cluster in members {
-            discovery.slices.extend(slices(facts, &service, cluster));
+            let planned = slices(facts, &there, &service, cluster);
+            discovery.slices.extend(planned);
         }
         discovery.services.push(self::service(facts, service));
     }
@@ -77,12 +76,13 @@ pub fn discovery(facts: &Facts<'_>, clusters: &[Cluster]) -> Discovery {
 /// while something drains in them.
 fn services<'a>(
     facts: &Facts<'_>,
+    there: &ByCluster<'_>,
     published: &[&'a Cluster],
     classes: &[Class],
 ) -> Vec<(String, Vec<&'a Cluster>)> {
     let base = names::discovery_service(facts.name());
     let drains_in = |cluster: &Cluster, service: &str| {
-        cluster.draining_since.is_some() && is_in(facts, service, &cluster.name)
+        cluster.draining_since.is_some() && is_in(there, service, &cluster.name)
     };
     let mut services = vec![(base, published.to_vec())];
     for class in classes.iter().filter(|class| !class.suffix.is_empty()) {
@@ -107,26 +107,21 @@ fn services<'a>(
     services
 }
 
+/// The Service of a class: the common one's where it is the only class.
 fn service_of(facts: &Facts<'_>, class: &Class) -> String {
-    if class.suffix.is_empty() {
-        names::discovery_service(facts.name())
-    } else {
-        class_service(facts, &class.suffix)
-    }
+    let name = format!("{}{}", names::discovery_service(facts.name()), class.suffix);
+    fitted(&name, SERVICE_NAME_MAX)
 }
 
 /// An endpoint is published once it leads somewhere, and from then on as long as it is there.
-fn is_published(facts: &Facts<'_>, cluster: &Cluster) -> bool {
+fn is_published(facts: &Facts<'_>, there: &ByCluster<'_>, cluster: &Cluster) -> bool {
     let base = names::discovery_service(facts.name());
-    !cluster.addresses.is_empty() && (cluster.routable || is_in(facts, &base, &cluster.name))
+    !cluster.addresses.is_empty() && (cluster.routable || is_in(there, &base, &cluster.name))
 }
 
 /// Has the cluster a slice under that Service?
-fn is_in(facts: &Facts<'_>, service: &str, cluster: &ClusterName) -> bool {
-    facts.observed.slices.iter().any(|slice| {
-        label(slice, labels::SERVICE_NAME) == Some(service)
-            && label(slice, labels::CLUSTER) == Some(cluster.as_str())
-    })
+fn is_in(there: &ByCluster<'_>, service: &str, cluster: &ClusterName) -> bool {
+    of_cluster(there, cluster).any(|slice| label(slice, labels::SERVICE_NAME) == Some(service))
 }
 
 fn share(cluster: &Cluster) -> Option<Share> {
@@ -150,13 +145,6 @@ fn share(cluster: &Cluster) -> Option<Share> {
     })
 }
 
-fn class_service(facts: &Facts<'_>, suffix: &str) -> String {
-    fitted(
-        &format!("{}{suffix}", names::discovery_service(facts.name())),
-        SERVICE_NAME_MAX,
-    )
-}
-
 /// The name, or its beginning with a hash of all of it (FNV-1a, 32 bit) when it is too long.
 fn fitted(name: &str, length_max: usize) -> String {
     if name.len() <= length_max {
@@ -167,23 +155,6 @@ fn fitted(name: &str, length_max: usize) -> String {
     });
     let start: String = name.chars().take(length_max - 9).collect();
     format!("{}-{hash:08x}", start.trim_end_matches('-'))
-}
-
-fn metadata(facts: &Facts<'_>, name: String) -> ObjectMeta {
-    ObjectMeta {
-        name: Some(name),
-        namespace: Some(facts.namespace().to_owned()),
-        labels: Some(
-            [
-                (labels::MANAGED_BY, labels::HUB),
-                (labels::SERVER, facts.name()),
-            ]
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .into(),
-        ),
-        owner_references: Some(vec![owner(facts.server)]),
-        ..ObjectMeta::default()
-    }
 }
 
 fn service(facts: &Facts<'_>, name: String) -> Service {
@@ -219,7 +190,12 @@ fn slice_name(
 }
 
 /// The slices of one cluster under one Service.
-fn slices(facts: &Facts<'_>, service: &str, cluster: &Cluster) -> Vec<EndpointSlice> {
+fn slices(
+    facts: &Facts<'_>,
+    there: &ByCluster<'_>,
+    service: &str,
+    cluster: &Cluster,
+) -> Vec<EndpointSlice> {
     let mut families: BTreeMap<&str, Vec<IpAddr>> = BTreeMap::new();
     for address in &cluster.addresses {
         families
@@ -230,7 +206,8 @@ fn slices(facts: &Facts<'_>, service: &str, cluster: &Cluster) -> Vec<EndpointSl
     let mut slices = Vec::new();
     for (family, addresses) in families {
         let name = |shard| slice_name(facts, service, &cluster.name, family, shard);
-        for (shard, addresses) in shards(addresses, &places(facts, &name), ADDRESSES_PER_SLICE) {
+        let before = places(of_cluster(there, &cluster.name), name);
+        for (shard, addresses) in shards(addresses, &before, ADDRESSES_PER_SLICE) {
             slices.push(slice(facts, service, cluster, name(shard), &addresses));
         }
     }
@@ -238,17 +215,15 @@ fn slices(facts: &Facts<'_>, service: &str, cluster: &Cluster) -> Vec<EndpointSl
 }
 
 /// Which shard each address is in now.
-fn places(facts: &Facts<'_>, name: &impl Fn(usize) -> String) -> BTreeMap<IpAddr, usize> {
-    let prefix = name(0);
-    let prefix = prefix.trim_end_matches('0');
+fn places<'a>(
+    there: impl Iterator<Item = &'a EndpointSlice>,
+    name: impl Fn(usize) -> String,
+) -> BTreeMap<IpAddr, usize> {
     let mut places = BTreeMap::new();
-    for slice in &facts.observed.slices {
-        let shard = slice
-            .metadata
-            .name
-            .as_deref()
-            .and_then(|name| name.strip_prefix(prefix)?.parse::<usize>().ok());
-        let Some(shard) = shard else { continue };
+    for slice in there {
+        let Some(shard) = number(&slice.metadata, &name) else {
+            continue;
+        };
         for address in slice.endpoints.iter().flat_map(|of| &of.addresses) {
             if let Ok(address) = address.parse() {
                 places.insert(address, shard);

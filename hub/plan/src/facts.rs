@@ -9,7 +9,7 @@ use std::{
 use crds::{
     ClusterName,
     condition::State,
-    v1alpha1::{ClusterTarget, GatewayReference, InferenceServer, Replicas, RuntimeProfile},
+    v1alpha1::{GatewayReference, InferenceServer, Replicas, RuntimeProfile},
 };
 use gateway_api::httproutes::HttpRoute;
 use ipnet::IpNet;
@@ -274,14 +274,6 @@ impl StepFacts {
 }
 
 impl Facts<'_> {
-    /// The target of that cluster; `None`: it is none.
-    pub(crate) fn target(&self, cluster: &ClusterName) -> Option<&ClusterTarget> {
-        let targets = &self.server.spec.cluster_targets;
-        targets
-            .iter()
-            .find(|target| target.cluster_id == cluster.as_str())
-    }
-
     /// Is the server being deleted?
     pub(crate) fn is_deleted(&self) -> bool {
         self.server.metadata.deletion_timestamp.is_some()

@@ -26,8 +26,10 @@ pub mod status;
 mod tiers;
 pub mod weights;
 
+use std::collections::BTreeSet;
+
 use crds::{
-    ClusterName,
+    ClusterName, labels,
     v1alpha1::{InferenceServer, InferenceServerStatus},
 };
 use gateway_api::httproutes::HttpRoute;
@@ -132,27 +134,27 @@ fn surplus(
     discovery: &endpoints::Discovery,
     routes: &[HttpRoute],
 ) -> Vec<Reference> {
-    let route_names: Vec<_> = routes
+    let route_names: BTreeSet<_> = routes
         .iter()
         .filter_map(|route| route.metadata.name.as_deref())
         .collect();
-    let slice_names: Vec<_> = discovery
+    let slice_names: BTreeSet<_> = discovery
         .slices
         .iter()
         .filter_map(|slice| slice.metadata.name.as_deref())
         .collect();
-    let service_names: Vec<_> = discovery
+    let service_names: BTreeSet<_> = discovery
         .services
         .iter()
         .filter_map(|service| service.metadata.name.as_deref())
         .collect();
-    let absent = |meta: &ObjectMeta, names: &[&str]| {
+    let absent = |meta: &ObjectMeta, names: &BTreeSet<&str>| {
         // What is on its way out already is not told again.
         meta.deletion_timestamp.is_none()
             && !meta
                 .name
                 .as_deref()
-                .is_some_and(|name| names.contains(&name))
+                .is_some_and(|name| names.contains(name))
     };
     let observed = &facts.observed;
     let routes = observed
@@ -172,6 +174,24 @@ fn surplus(
         .chain(slices.map(|slice| Reference::slice(&slice.metadata)))
         .chain(services.map(|service| Reference::service(&service.metadata)))
         .collect()
+}
+
+/// Who every discovery object is, and whose.
+fn metadata(facts: &Facts<'_>, name: String) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name),
+        namespace: Some(facts.namespace().to_owned()),
+        labels: Some(
+            [
+                (labels::MANAGED_BY, labels::HUB),
+                (labels::SERVER, facts.name()),
+            ]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
+        ),
+        owner_references: Some(vec![owner(facts.server)]),
+        ..ObjectMeta::default()
+    }
 }
 
 /// The owner of every discovery object.

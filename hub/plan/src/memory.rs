@@ -1,6 +1,6 @@
 //! The hub's memory of endpoints: what a cluster last had, read back from the EndpointSlices. A restart forgets nothing of it.
 
-use std::net::IpAddr;
+use std::{collections::BTreeMap, net::IpAddr};
 
 use crds::{ClusterName, labels, names};
 use k8s_openapi::{api::discovery::v1::EndpointSlice, jiff::Timestamp};
@@ -18,6 +18,28 @@ pub struct Memory {
     pub draining_since: Option<Timestamp>,
     /// Since when the cluster could not be heard, if it was made unready for it.
     pub silent_since: Option<Timestamp>,
+}
+
+/// Slices by the cluster that they speak of.
+pub(crate) type ByCluster<'a> = BTreeMap<&'a str, Vec<&'a EndpointSlice>>;
+
+/// The slices of each cluster: found once, since a server may have a thousand of both.
+pub(crate) fn by_cluster<'a>(slices: impl IntoIterator<Item = &'a EndpointSlice>) -> ByCluster<'a> {
+    let mut found = ByCluster::new();
+    for slice in slices {
+        if let Some(cluster) = label(slice, labels::CLUSTER) {
+            found.entry(cluster).or_default().push(slice);
+        }
+    }
+    found
+}
+
+/// Those of one cluster.
+pub(crate) fn of_cluster<'a>(
+    slices: &ByCluster<'a>,
+    cluster: &ClusterName,
+) -> impl Iterator<Item = &'a EndpointSlice> {
+    slices.get(cluster.as_str()).into_iter().flatten().copied()
 }
 
 /// What the slices of `<server>-endpoints` say of a cluster.

@@ -21,7 +21,7 @@ use self::rules::{Group, Rule, groups};
 use crate::{
     endpoints::{Discovery, PORT},
     facts::{Facts, GatewayName},
-    owner, placements,
+    metadata, placements,
 };
 
 /// The routes of a server: none while the Gateway API is missing, no Gateway is set, or the namespace is refused.
@@ -85,16 +85,7 @@ pub(crate) fn gateway_name(parent: &HttpRouteParentRefs) -> GatewayName {
 
 fn route(facts: &Facts<'_>, name: &str, spec: HttpRouteSpec) -> HttpRoute {
     let mut route = HttpRoute::new(name, spec);
-    route.metadata.namespace = Some(facts.namespace().to_owned());
-    route.metadata.labels = Some(
-        [
-            (crds::labels::MANAGED_BY, crds::labels::HUB),
-            (crds::labels::SERVER, facts.name()),
-        ]
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .into(),
-    );
-    route.metadata.owner_references = Some(vec![owner(facts.server)]);
+    route.metadata = metadata(facts, name.to_owned());
     route
 }
 

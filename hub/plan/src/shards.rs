@@ -3,6 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+/// Which of the objects that `name` names by number an object is.
+pub(crate) fn number(object: &ObjectMeta, name: impl Fn(usize) -> String) -> Option<usize> {
+    let first = name(0);
+    let prefix = first.strip_suffix('0')?;
+    object.name.as_deref()?.strip_prefix(prefix)?.parse().ok()
+}
+
 /// The things of each shard, sorted, at most `capacity` each. `before` is where things were; who has no place there takes
 /// the first that is free.
 pub(crate) fn shards<T: Ord>(

@@ -4,7 +4,10 @@
 //! and then as little as the server's policy asks for. It never takes the last cluster that serves, and when much of the
 //! fleet falls silent at once it is the hub that is cut off.
 
-use crds::v1alpha1::{EndpointPolicy, WhenSilent};
+use crds::{
+    reason,
+    v1alpha1::{EndpointPolicy, WhenSilent},
+};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use crate::{
@@ -74,6 +77,27 @@ impl Silence {
                 fate: Fate::Kept | Fate::Suspected(_) | Fate::Last,
                 ..
             } => None,
+        }
+    }
+
+    /// Why what a cluster that can't be heard would say is not known.
+    pub(crate) fn reason(self) -> &'static str {
+        match self {
+            Self::Lost {
+                fate: Fate::Suspected(_),
+                ..
+            } => reason::FLEET_SILENT,
+            Self::Heard | Self::Settling { .. } | Self::Quiet { .. } | Self::Lost { .. } => {
+                reason::CLUSTER_NOT_CONNECTED
+            }
+        }
+    }
+
+    /// Since when it is lost, as the end of a sentence.
+    pub(crate) fn since(self) -> String {
+        match self {
+            Self::Lost { since, .. } => format!(" since {since}"),
+            Self::Heard | Self::Settling { .. } | Self::Quiet { .. } => String::new(),
         }
     }
 

@@ -180,49 +180,30 @@ fn settled(name: &ClusterName, addresses: usize, silence: Silence) -> StepFacts 
 
 /// The endpoint of a cluster that can't be heard: what was last published.
 pub(super) fn silent(name: &ClusterName, silence: Silence, memory: &Memory) -> Found {
-    let (since, what) = match silence {
-        Silence::Heard | Silence::Settling { .. } | Silence::Quiet { .. } => (
-            String::new(),
-            "its endpoint stays as it was last published".to_owned(),
-        ),
-        Silence::Lost { since, fate } => {
-            let what = match fate {
-                Fate::Kept => "its endpoint stays, since whenSilent is Keep",
-                Fate::Suspected(_) => {
-                    "its endpoint stays, since much of the fleet fell silent at once: look at the hub's network"
-                }
-                Fate::Last => "its endpoint stays, since no other cluster serves",
-                Fate::Unready(_) => "its endpoint takes no traffic",
-                Fate::Dropped => "its endpoint was taken away",
-            };
-            (format!(" since {since}"), what.to_owned())
+    let (what, stays) = match silence {
+        Silence::Heard | Silence::Settling { .. } | Silence::Quiet { .. } => {
+            ("its endpoint stays as it was last published", true)
         }
+        Silence::Lost { fate, .. } => match fate {
+            Fate::Kept => ("its endpoint stays, since whenSilent is Keep", true),
+            Fate::Suspected(_) => (
+                "its endpoint stays, since much of the fleet fell silent at once: look at the hub's network",
+                true,
+            ),
+            Fate::Last => ("its endpoint stays, since no other cluster serves", true),
+            Fate::Unready(_) => ("its endpoint takes no traffic", true),
+            Fate::Dropped => ("its endpoint was taken away", false),
+        },
     };
-    let reason = match silence {
-        Silence::Lost {
-            fate: Fate::Suspected(_),
-            ..
-        } => reason::FLEET_SILENT,
-        Silence::Heard
-        | Silence::Settling { .. }
-        | Silence::Quiet { .. }
-        | Silence::Lost { .. } => reason::CLUSTER_NOT_CONNECTED,
-    };
+    let since = silence.since();
     let verdict = StepFacts::unknown(
-        reason,
+        silence.reason(),
         format!("the agent of {name} can't be heard{since}; {what}"),
     );
-    let dropped = matches!(
-        silence,
-        Silence::Lost {
-            fate: Fate::Dropped,
-            ..
-        }
-    );
-    let found = if dropped {
-        Found::nowhere(verdict)
-    } else {
+    let found = if stays {
         Found::of(memory, verdict)
+    } else {
+        Found::nowhere(verdict)
     };
     Found {
         due: silence.due(),

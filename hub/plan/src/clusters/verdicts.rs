@@ -5,7 +5,7 @@ use crds::{ClusterName, condition::State, reason, v1alpha1::ClusterState};
 use super::Draft;
 use crate::{
     facts::{ClusterFacts, Membership, Step, StepFacts},
-    silence::{Fate, Silence},
+    silence::Silence,
 };
 
 /// What a step came to: what keeps the cluster from being heard comes before what it last said.
@@ -52,28 +52,13 @@ fn absence(name: &ClusterName, cluster: &ClusterFacts, silence: Silence) -> Opti
             format!("MemberCluster {name} is being deleted: take it out of spec.clusterTargets"),
         )),
         Membership::Joined if cluster.reporting => None,
-        Membership::Joined => {
-            let (reason, since) = match silence {
-                Silence::Lost { since, fate } => {
-                    let suspected = matches!(fate, Fate::Suspected(_));
-                    let reason = if suspected {
-                        reason::FLEET_SILENT
-                    } else {
-                        reason::CLUSTER_NOT_CONNECTED
-                    };
-                    (reason, format!(" since {since}"))
-                }
-                Silence::Heard | Silence::Settling { .. } | Silence::Quiet { .. } => {
-                    (reason::CLUSTER_NOT_CONNECTED, String::new())
-                }
-            };
-            Some(StepFacts::unknown(
-                reason,
-                format!(
-                    "the agent of {name} has no session, or has not reported in it{since}: look at its Pod"
-                ),
-            ))
-        }
+        Membership::Joined => Some(StepFacts::unknown(
+            silence.reason(),
+            format!(
+                "the agent of {name} has no session, or has not reported in it{}: look at its Pod",
+                silence.since()
+            ),
+        )),
     }
 }
 

@@ -7,7 +7,10 @@ use crds::{
     v1alpha1::{RouteTimeouts, RoutingRule},
 };
 
-use crate::{facts::Facts, shards::shards};
+use crate::{
+    facts::Facts,
+    shards::{number, shards},
+};
 
 /// A route takes at most this many rules (Gateway API, `HTTPRouteSpec.rules`).
 const RULES_PER_ROUTE: usize = 16;
@@ -143,14 +146,10 @@ impl Group<'_> {
     fn places(&self, facts: &Facts<'_>) -> BTreeMap<String, usize> {
         let mut places = BTreeMap::new();
         for route in &facts.observed.routes {
-            let first = (self.name)(facts.name(), 0);
-            let prefix = first.trim_end_matches('0');
-            let shard = route
-                .metadata
-                .name
-                .as_deref()
-                .and_then(|name| name.strip_prefix(prefix)?.parse::<usize>().ok());
-            let Some(shard) = shard else { continue };
+            let name = |shard| (self.name)(facts.name(), shard);
+            let Some(shard) = number(&route.metadata, name) else {
+                continue;
+            };
             let rules = route.spec.rules.iter().flatten();
             let matches = rules.flat_map(|rule| rule.matches.iter().flatten());
             for path in matches.filter_map(|of| of.path.as_ref()?.value.clone()) {
