@@ -26,15 +26,19 @@ fn world(clusters: &[One]) -> Given {
     let targets: Vec<_> = names.iter().map(String::as_str).zip(weights).collect();
     given.server = server(&targets);
     given.clusters.clear();
-    for (name, (_, addresses, ready, accepted, _)) in names.iter().zip(clusters) {
+    for (name, (_, addresses, ..)) in names.iter().zip(clusters) {
         let mut facts = serving("203.0.113.1");
-        let placement = facts.placement.as_mut().unwrap();
-        (placement.replicas.ready, placement.route_accepted) = (*ready, *accepted);
         let endpoint = facts.endpoint.as_mut().unwrap();
         endpoint.addresses = (0..*addresses)
             .map(|number| format!("10.0.0.{number}"))
             .collect();
         given.clusters.insert(cluster(name), facts);
+    }
+    // Whoever has an address has served once: an endpoint that never led anywhere is not published.
+    given.apply();
+    for (name, (_, _, ready, accepted, _)) in names.iter().zip(clusters) {
+        let placement = given.placement(name);
+        (placement.replicas.ready, placement.route_accepted) = (*ready, *accepted);
     }
     given.apply();
     for (name, (.., heard)) in names.iter().zip(clusters) {
