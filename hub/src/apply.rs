@@ -1,11 +1,6 @@
 //! The plan's objects, written where they differ from what is there. Decides nothing.
 
-use std::{
-    collections::BTreeMap,
-    fmt::Debug,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use crds::{labels, reason};
 use futures::StreamExt;
@@ -29,7 +24,11 @@ use operator::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::{clock::Clock, metrics::Metrics, observe::Caches};
+use crate::{
+    clock::{Clock, Pace},
+    metrics::Metrics,
+    observe::Caches,
+};
 
 /// Objects of one server that are written at once.
 const WRITES_AT_ONCE: usize = 16;
@@ -58,10 +57,9 @@ const COALESCE: Duration = Duration::from_secs(1);
 pub struct Applier {
     client: Client,
     caches: Caches,
-    clock: Clock,
     metrics: Arc<Metrics>,
-    /// When slices were written, of those within [`COALESCE`].
-    written: Mutex<BTreeMap<ObjectKey, Duration>>,
+    /// Of the writes of each slice.
+    pace: Pace<ObjectKey>,
 }
 
 /// What became of a plan.
@@ -79,9 +77,8 @@ impl Applier {
         Self {
             client,
             caches,
-            clock,
             metrics,
-            written: Mutex::default(),
+            pace: Pace::new(clock, COALESCE),
         }
     }
 
@@ -102,15 +99,24 @@ impl Applier {
             status: _,
             due: _,
         } = plan;
-        let mut failures = self.put_all(&self.caches.services, services).await;
-        let (ripe, postponed) = self.ripe(slices);
-        failures.extend(self.put_all(&self.caches.slices, ripe).await);
+        let (services, mut failures) = differing(&self.caches.services, services);
+        failures.extend(self.put_all(&self.caches.services, services).await);
+        let (mut slices, refused) = differing(&self.caches.slices, slices);
+        failures.extend(refused);
+        let mut postponed = None;
+        slices.retain(|slice| {
+            let wait = self.pace.wait(slice.key.clone());
+            postponed = postponed.max(wait);
+            wait.is_none()
+        });
+        failures.extend(self.put_all(&self.caches.slices, slices).await);
         if !failures.is_empty() || postponed.is_some() {
             return Applied {
                 failures,
                 postponed,
             };
         }
+        let (routes, mut failures) = differing(&self.caches.routes, routes);
         failures.extend(self.put_all(&self.caches.routes, routes).await);
         for reference in surplus {
             if !failures.is_empty() {
@@ -124,64 +130,22 @@ impl Applier {
         }
     }
 
-    /// The slices that may be written now, and how long the others wait.
-    fn ripe<'a>(&self, slices: &'a [EndpointSlice]) -> (Vec<&'a EndpointSlice>, Option<Duration>) {
-        let now = self.clock.elapsed();
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        written.retain(|_, at| now < *at + COALESCE);
-        let mut postponed = None;
-        let ripe = slices.iter().filter(|slice| {
-            let Ok(desired) = Desired::new(*slice) else {
-                return true;
-            };
-            if !differs(&self.caches.slices, &desired) {
-                return false;
-            }
-            let Some(at) = written.get(&desired.key) else {
-                written.insert(desired.key, now);
-                return true;
-            };
-            let wait = (*at + COALESCE).saturating_sub(now);
-            postponed = postponed.max(Some(wait));
-            false
-        });
-        (ripe.collect(), postponed)
-    }
-
     /// Objects of one kind, some at once: one that is slow to be taken holds up none of the others.
-    async fn put_all<'a, K: DiscoveryObject>(
+    async fn put_all<K: DiscoveryObject>(
         &self,
         cache: &Cache<K>,
-        objects: impl IntoIterator<Item = &'a K>,
+        objects: Vec<Desired>,
     ) -> Vec<Failure> {
-        let mut writes = Vec::new();
-        for object in objects {
-            writes.push(self.put(cache, object));
-        }
-        let written: Vec<_> = futures::stream::iter(writes)
+        let written: Vec<_> = futures::stream::iter(objects)
+            .map(|object| self.put(cache, object))
             .buffer_unordered(WRITES_AT_ONCE)
             .collect()
             .await;
         written.into_iter().flatten().collect()
     }
 
-    async fn put<K: DiscoveryObject>(&self, cache: &Cache<K>, object: &K) -> Option<Failure> {
+    async fn put<K: DiscoveryObject>(&self, cache: &Cache<K>, desired: Desired) -> Option<Failure> {
         let kind = K::kind(&());
-        let desired = match Desired::new(object) {
-            Ok(desired) => desired,
-            Err(error) => {
-                let message = format!("{kind} can't be encoded: {error}");
-                return Some(Failure {
-                    kind: kind.into_owned(),
-                    reason: reason::APPLY_REFUSED,
-                    message,
-                    passing: false,
-                });
-            }
-        };
-        if !differs(cache, &desired) {
-            return None;
-        }
         let live: Option<Arc<K>> = cache.get(&desired.key);
         match apply(
             &self.client,
@@ -230,11 +194,26 @@ impl Applier {
     }
 }
 
-/// Is the object to be written?
-fn differs<K: DiscoveryObject>(cache: &Cache<K>, desired: &Desired) -> bool {
-    cache
-        .get(&desired.key)
-        .is_none_or(|live| desired.differs_from(live.meta(), labels::HUB))
+/// The objects that are to be written, and those that can't be.
+fn differing<K: DiscoveryObject>(cache: &Cache<K>, objects: &[K]) -> (Vec<Desired>, Vec<Failure>) {
+    let (mut differing, mut failures) = (Vec::new(), Vec::new());
+    for object in objects {
+        match Desired::new(object) {
+            Ok(desired) => {
+                let live = cache.get(&desired.key);
+                if live.is_none_or(|live| desired.differs_from(live.meta(), labels::HUB)) {
+                    differing.push(desired);
+                }
+            }
+            Err(error) => failures.push(Failure {
+                kind: K::kind(&()).into_owned(),
+                reason: reason::APPLY_REFUSED,
+                message: format!("{} can't be encoded: {error}", K::kind(&())),
+                passing: false,
+            }),
+        }
+    }
+    (differing, failures)
 }
 
 fn failure(kind: &str, error: &Error) -> Failure {

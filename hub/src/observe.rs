@@ -17,15 +17,12 @@ use gateway_api::{
     gateways::{Gateway, GatewaySpec},
     httproutes::HttpRoute,
 };
-use hub_plan::facts::{GatewayName, RouteSchema};
-use k8s_openapi::{
-    api::{core::v1::Service, discovery::v1::EndpointSlice},
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
+use hub_plan::facts::RouteSchema;
+use k8s_openapi::api::{core::v1::Service, discovery::v1::EndpointSlice};
 use kube::{Api, Client, Resource, ResourceExt, runtime::watcher};
 use operator::{
     cache::{Cache, Change, ObjectKey},
-    ownership::{controller, trim_metadata},
+    ownership::{controller, strip_metadata, trim_metadata},
     wake::SharedWakes,
 };
 use serde::de::DeserializeOwned;
@@ -75,14 +72,7 @@ fn trim<K: ResourceExt>(object: &mut K) {
 fn trim_to_name(gateway: &mut Gateway) {
     gateway.spec = GatewaySpec::default();
     gateway.status = None;
-    let meta = gateway.meta_mut();
-    *meta = ObjectMeta {
-        name: meta.name.take(),
-        namespace: meta.namespace.take(),
-        uid: meta.uid.take(),
-        resource_version: meta.resource_version.take(),
-        ..ObjectMeta::default()
-    };
+    strip_metadata(gateway);
 }
 
 /// Whom changes wake, and which servers target which cluster.
@@ -297,12 +287,6 @@ impl Caches {
             watcher::Config::default(),
             changed,
         ))
-    }
-
-    /// Which Gateways exist.
-    pub fn gateway_names(&self) -> BTreeSet<GatewayName> {
-        let gateways = self.gateways.all().into_keys();
-        gateways.map(|key| (key.namespace, key.name)).collect()
     }
 }
 

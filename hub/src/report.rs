@@ -4,16 +4,20 @@
 pub mod events;
 pub mod member;
 
+use std::fmt::Debug;
+
 use crds::{
     labels,
-    v1alpha1::{InferenceServer, InferenceServerStatus},
+    v1alpha1::{InferenceServer, MemberCluster},
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{
-    Api, Client, ResourceExt,
+    Api, Resource, ResourceExt,
     api::{Patch, PatchParams},
 };
 use operator::cache::ObjectKey;
-use serde_json::json;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 /// A report that was not taken.
 #[derive(Debug, thiserror::Error)]
@@ -24,7 +28,7 @@ pub enum Error {
         /// What was to be written.
         operation: &'static str,
         /// Of which kind of object.
-        kind: &'static str,
+        kind: String,
         /// Of which object.
         key: ObjectKey,
         /// What the API server said.
@@ -38,16 +42,11 @@ pub enum Error {
 }
 
 impl Error {
-    fn refused(
-        operation: &'static str,
-        kind: &'static str,
-        key: ObjectKey,
-        source: kube::Error,
-    ) -> Self {
+    fn refused<K: Written>(operation: &'static str, object: &K, source: kube::Error) -> Self {
         Self::Refused {
             operation,
-            kind,
-            key,
+            kind: K::kind(&()).into_owned(),
+            key: ObjectKey::of(object),
             source: Box::new(source),
         }
     }
@@ -80,65 +79,50 @@ impl Error {
     }
 }
 
-/// Sets or drops the finalizer that is held until every member has confirmed.
+/// Sets or drops a finalizer of the hub's.
 ///
 /// # Errors
 /// When the API server does not take it.
-pub async fn set_finalizer(
-    client: &Client,
-    server: &InferenceServer,
+pub async fn set_finalizer<K: Written>(
+    api: &Api<K>,
+    object: &K,
+    finalizer: &str,
     held: bool,
-) -> Result<InferenceServer, Error> {
-    let finalizers: &[&str] = if held { &[labels::CLEANUP] } else { &[] };
+) -> Result<K, Error> {
+    let finalizers: &[&str] = if held { &[finalizer] } else { &[] };
     let document = json!({
-        "apiVersion": "inferfleet.io/v1alpha1",
-        "kind": "InferenceServer",
-        "metadata": {"name": server.name_any(), "uid": server.uid(), "finalizers": finalizers},
+        "apiVersion": K::api_version(&()),
+        "kind": K::kind(&()),
+        "metadata": {"name": object.name_any(), "uid": object.uid(), "finalizers": finalizers},
     });
     let parameters = PatchParams::apply(labels::HUB).force();
-    let written = servers(client, server)
-        .patch(&server.name_any(), &parameters, &Patch::Apply(document))
+    let written = api
+        .patch(&object.name_any(), &parameters, &Patch::Apply(document))
         .await;
-    written.map_err(|source| failed("finalizer", server, source))
+    written.map_err(|source| Error::refused("finalizer", object, source))
 }
 
-/// Writes the status of a server.
+/// Writes a part of an object's status.
 ///
 /// # Errors
 /// When the API server does not take it.
-pub async fn server_status(
-    client: &Client,
-    server: &InferenceServer,
-    status: &InferenceServerStatus,
-) -> Result<InferenceServer, Error> {
-    let patch = json!({"metadata": {"uid": server.uid()}, "status": status});
-    let api = servers(client, server);
+pub async fn patch_status<K: Written>(api: &Api<K>, object: &K, patch: &Value) -> Result<K, Error> {
+    let parameters = PatchParams::default();
     let written = api
-        .patch_status(
-            &server.name_any(),
-            &PatchParams::default(),
-            &Patch::Merge(patch),
-        )
+        .patch_status(&object.name_any(), &parameters, &Patch::Merge(patch))
         .await;
-    written.map_err(|source| failed("status", server, source))
+    written.map_err(|source| Error::refused("status", object, source))
 }
 
-fn servers(client: &Client, server: &InferenceServer) -> Api<InferenceServer> {
-    Api::namespaced(client.clone(), &server.namespace().unwrap_or_default())
-}
+/// The kinds that are reported on.
+pub trait Written: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned {}
 
-fn failed(operation: &'static str, server: &InferenceServer, source: kube::Error) -> Error {
-    Error::refused(operation, "InferenceServer", ObjectKey::of(server), source)
-}
+impl Written for InferenceServer {}
+impl Written for MemberCluster {}
 
 /// One log line for each condition whose status changes.
-pub fn transitions(
-    server: &ObjectKey,
-    before: Option<&InferenceServerStatus>,
-    after: &InferenceServerStatus,
-) {
-    let before = before.map_or(&[][..], |status| &status.conditions);
-    for condition in events::transitions(before, &after.conditions) {
+pub fn transitions(server: &ObjectKey, before: &[Condition], after: &[Condition]) {
+    for condition in events::transitions(before, after) {
         let (kind, status, reason) = (&condition.type_, &condition.status, &condition.reason);
         tracing::info!(%server, condition = kind, status, reason, message = condition.message, "condition");
     }

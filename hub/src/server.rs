@@ -1,15 +1,20 @@
 //! One pass over one InferenceServer: snapshot, plan, apply, report. Decides nothing: `hub-plan` does.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use crds::v1alpha1::GatewayReference;
+use crds::{
+    labels,
+    v1alpha1::{GatewayReference, InferenceServer},
+};
 use hub_plan::{
     Plan,
-    facts::{Facts, Failure},
+    facts::{Facts, Failure, GatewayName},
+    routes,
 };
 use ipnet::IpNet;
-use kube::{Client, Resource};
+use kube::{Api, Client, Resource};
 use operator::{cache::ObjectKey, wake::Next};
+use serde_json::json;
 
 use crate::{
     apply::{Applied, Applier},
@@ -89,8 +94,8 @@ impl Reconciler {
         self.metrics.passed();
         // No member is told anything before the finalizer says that it has to be asked on the way out.
         if server.metadata.deletion_timestamp.is_none() && !has_finalizer(&server) {
-            match report::set_finalizer(&self.client, &server, true).await {
-                Ok(written) => self.caches.servers.note(written),
+            match self.set_finalizer(&server, true).await {
+                Ok(()) => {}
                 Err(error) => return retry(&key, &error),
             }
         }
@@ -153,12 +158,22 @@ impl Reconciler {
             gateway_api: self.caches.routes.is_installed(),
             refused_cidrs: &self.refused_cidrs,
             route_schema: *self.caches.route_schema.borrow(),
-            gateways: self.caches.gateway_names(),
+            gateways: self.gateways(&server),
             observed: self.caches.discovery(&server),
             failures,
-            fleet: self.placer.fleet().as_ref().clone(),
+            fleet: self.placer.fleet(),
         };
         Some(hub_plan::plan(&facts, self.clock.now()))
+    }
+
+    /// Those that exist of the Gateways that the server's routes attach to.
+    fn gateways(&self, server: &InferenceServer) -> BTreeSet<GatewayName> {
+        let mut gateways = routes::gateways(server, self.gateway.as_ref());
+        gateways.retain(|(namespace, name)| {
+            let key = ObjectKey::new(namespace, name);
+            self.caches.gateways.get(&key).is_some()
+        });
+        gateways
     }
 
     async fn report(&self, key: &ObjectKey, plan: &Plan) -> Result<(), report::Error> {
@@ -174,23 +189,39 @@ impl Reconciler {
                 }
             }
             tracing::info!(server = %key, unconfirmed = plan.unconfirmed.len(), "released");
-            let written = report::set_finalizer(&self.client, &server, false).await?;
-            self.caches.servers.note(written);
-            return Ok(());
+            return self.set_finalizer(&server, false).await;
         }
         if server.status.as_ref() == Some(&plan.status) {
             return Ok(());
         }
-        report::transitions(key, server.status.as_ref(), &plan.status);
-        let written = report::server_status(&self.client, &server, &plan.status).await?;
-        self.caches.servers.note(written);
-        self.metrics.wrote();
         let before = server.status.as_ref();
         let before = before.map_or(&[][..], |status| &status.conditions);
         let after = &plan.status.conditions;
+        report::transitions(key, before, after);
+        let patch = json!({"metadata": {"uid": server.metadata.uid}, "status": plan.status});
+        let written = report::patch_status(&self.servers_of(&server), &server, &patch).await?;
+        self.caches.servers.note(written);
+        self.metrics.wrote();
         let of = server.object_ref(&());
         self.events.transitions(&of, before, after).await;
         Ok(())
+    }
+
+    async fn set_finalizer(
+        &self,
+        server: &InferenceServer,
+        held: bool,
+    ) -> Result<(), report::Error> {
+        let api = self.servers_of(server);
+        let written = report::set_finalizer(&api, server, labels::CLEANUP, held).await?;
+        self.caches.servers.note(written);
+        Ok(())
+    }
+
+    /// The servers of a server's namespace.
+    fn servers_of(&self, server: &InferenceServer) -> Api<InferenceServer> {
+        let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
+        Api::namespaced(self.client.clone(), namespace)
     }
 }
 

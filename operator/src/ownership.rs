@@ -150,6 +150,19 @@ pub fn trim_metadata(object: &mut impl ResourceExt, manager: &str) {
         .remove("kubectl.kubernetes.io/last-applied-configuration");
 }
 
+/// Of an object that is nothing of ours, keeps who it is and whether it goes.
+pub fn strip_metadata(object: &mut impl ResourceExt) {
+    let meta = std::mem::take(object.meta_mut());
+    *object.meta_mut() = ObjectMeta {
+        name: meta.name,
+        namespace: meta.namespace,
+        uid: meta.uid,
+        resource_version: meta.resource_version,
+        deletion_timestamp: meta.deletion_timestamp,
+        ..ObjectMeta::default()
+    };
+}
+
 fn is_apply_of(entry: &ManagedFieldsEntry, manager: &str) -> bool {
     entry.manager.as_deref() == Some(manager)
         && entry.operation.as_deref() == Some("Apply")

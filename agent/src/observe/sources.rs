@@ -6,13 +6,11 @@ use std::{fmt::Debug, sync::Arc};
 
 use agent_plan::ServiceFact;
 use crds::v1alpha1::{ServerPlacement, ServiceReference, Source};
-use k8s_openapi::{
-    api::core::v1::{Node, Service},
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
-use kube::{Api, Client, Resource, ResourceExt, runtime::watcher};
+use k8s_openapi::api::core::v1::{Node, Service};
+use kube::{Api, Client, Resource, runtime::watcher};
 use operator::{
     cache::{Cache, Change, ObjectKey},
+    ownership::strip_metadata,
     wake::SharedWakes,
 };
 use proto::PlacementKey;
@@ -76,7 +74,7 @@ fn service(placement: &ServerPlacement) -> Option<&ServiceReference> {
 
 /// What a source reads: the type, the ports and the load balancer.
 fn trim_service(service: &mut Service) {
-    strip(service);
+    strip_metadata(service);
     if let Some(spec) = service.spec.take() {
         let kept = service.spec.get_or_insert_default();
         (kept.type_, kept.ports) = (spec.type_, spec.ports);
@@ -88,7 +86,7 @@ fn trim_service(service: &mut Service) {
 
 /// What a source reads: the addresses, whether it is Ready, and whether it is cordoned.
 fn trim_node(node: &mut Node) {
-    strip(node);
+    strip_metadata(node);
     if let Some(spec) = node.spec.take() {
         node.spec.get_or_insert_default().unschedulable = spec.unschedulable;
     }
@@ -107,18 +105,6 @@ fn trim_node(node: &mut Node) {
         }
         kept.conditions = Some(conditions);
     }
-}
-
-/// Of what is not ours, nobody reads more than who it is.
-fn strip(object: &mut impl ResourceExt) {
-    let meta = std::mem::take(object.meta_mut());
-    *object.meta_mut() = ObjectMeta {
-        name: meta.name,
-        namespace: meta.namespace,
-        resource_version: meta.resource_version,
-        deletion_timestamp: meta.deletion_timestamp,
-        ..ObjectMeta::default()
-    };
 }
 
 /// The placements, to be woken.

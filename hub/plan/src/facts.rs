@@ -36,14 +36,14 @@ pub struct Facts<'a> {
     pub refused_cidrs: &'a [IpNet],
     /// What its HTTPRoutes can say.
     pub route_schema: RouteSchema,
-    /// Which of the Gateways that routes attach to exist.
+    /// Which of the Gateways exist that the server's routes attach to.
     pub gateways: BTreeSet<GatewayName>,
     /// Our objects, as they are.
     pub observed: Observed,
     /// Objects that could not be applied in the last pass: kind and name, reason, sentence.
     pub failures: Vec<Failure>,
     /// Who of the whole fleet can't be heard.
-    pub fleet: Fleet,
+    pub fleet: Arc<Fleet>,
 }
 
 /// Namespace and name of a Gateway.

@@ -10,7 +10,12 @@ mod verdict;
 pub use rules::refused;
 pub use verdict::verdict;
 
-use crds::names;
+use std::collections::BTreeSet;
+
+use crds::{
+    names,
+    v1alpha1::{GatewayReference, InferenceServer, RouteParent},
+};
 use gateway_api::httproutes::{
     HttpRoute, HttpRouteParentRefs, HttpRouteRules, HttpRouteRulesBackendRefs,
     HttpRouteRulesMatches, HttpRouteRulesMatchesPath, HttpRouteRulesMatchesPathType,
@@ -26,7 +31,7 @@ use crate::{
 
 /// The routes of a server: none while the Gateway API is missing, no Gateway is set, or the namespace is refused.
 pub fn discovery(facts: &Facts<'_>, discovery: &Discovery) -> Vec<HttpRoute> {
-    let parents = parents(facts);
+    let parents = parents(facts.server, facts.gateway);
     if parents.is_empty() || !facts.gateway_api || placements::is_refused(facts.server) {
         return Vec::new();
     }
@@ -47,11 +52,13 @@ pub fn discovery(facts: &Facts<'_>, discovery: &Discovery) -> Vec<HttpRoute> {
 }
 
 /// The Gateways that the routes attach to: the server's own, or the hub's.
-pub(crate) fn parents(facts: &Facts<'_>) -> Vec<HttpRouteParentRefs> {
-    let own = &facts.server.spec.routing.parent_refs;
+pub(crate) fn parents(
+    server: &InferenceServer,
+    default: Option<&GatewayReference>,
+) -> Vec<HttpRouteParentRefs> {
+    let own = &server.spec.routing.parent_refs;
     if own.is_empty() {
-        return facts
-            .gateway
+        return default
             .map(|gateway| HttpRouteParentRefs {
                 namespace: Some(gateway.namespace.clone()),
                 name: gateway.name.clone(),
@@ -61,18 +68,24 @@ pub(crate) fn parents(facts: &Facts<'_>) -> Vec<HttpRouteParentRefs> {
             .into_iter()
             .collect();
     }
-    let parent = |parent: &crds::v1alpha1::RouteParent| HttpRouteParentRefs {
-        namespace: Some(
-            parent
-                .namespace
-                .clone()
-                .unwrap_or_else(|| facts.namespace().to_owned()),
-        ),
+    let parent = |parent: &RouteParent| HttpRouteParentRefs {
+        namespace: parent
+            .namespace
+            .clone()
+            .or_else(|| server.metadata.namespace.clone()),
         name: parent.name.clone(),
         section_name: parent.section_name.clone(),
         ..HttpRouteParentRefs::default()
     };
     own.iter().map(parent).collect()
+}
+
+/// The Gateways that the routes of a server attach to, `default` where it names none.
+pub fn gateways(
+    server: &InferenceServer,
+    default: Option<&GatewayReference>,
+) -> BTreeSet<GatewayName> {
+    parents(server, default).iter().map(gateway_name).collect()
 }
 
 /// Which Gateway a parent is.

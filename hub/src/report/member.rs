@@ -1,10 +1,6 @@
 //! The record of one member cluster: its status, its finalizer, and what is to be told to it later.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use crds::{
     condition::{self, CONNECTED, JOINED, Verdict},
@@ -13,10 +9,7 @@ use crds::{
 };
 use hub_plan::facts::Membership;
 use k8s_openapi::jiff::Timestamp;
-use kube::{
-    Api, Client, Resource, ResourceExt,
-    api::{Patch, PatchParams},
-};
+use kube::{Api, Client, Resource, ResourceExt};
 use operator::{
     cache::{Cache, ObjectKey},
     wake::Next,
@@ -26,7 +19,7 @@ use serde_json::json;
 
 use super::{Error, events::Events};
 use crate::{
-    clock::Clock,
+    clock::{Clock, Pace},
     observe::Wakeups,
     place::{Placer, membership},
     session::members::Member,
@@ -48,8 +41,8 @@ pub struct MemberReconciler {
     pub wakeups: Arc<Wakeups>,
     clock: Clock,
     events: Events,
-    /// When only the count of servers was written, of the records of the last second.
-    counted: Mutex<BTreeMap<String, Duration>>,
+    /// Of the writes of each record that only count.
+    counts: Pace<String>,
 }
 
 /// What the hub knows of a cluster while it runs.
@@ -79,7 +72,7 @@ impl MemberReconciler {
             placer,
             wakeups,
             clock,
-            counted: Mutex::default(),
+            counts: Pace::new(clock, COUNT_PAUSE),
         }
     }
 
@@ -159,18 +152,8 @@ impl MemberReconciler {
     }
 
     async fn set_finalizer(&self, record: &MemberCluster, held: bool) -> Result<(), Error> {
-        let finalizers: &[&str] = if held { &[labels::LEAVE] } else { &[] };
-        let document = json!({
-            "apiVersion": "inferfleet.io/v1alpha1",
-            "kind": "MemberCluster",
-            "metadata": {"name": record.name_any(), "uid": record.uid(), "finalizers": finalizers},
-        });
-        let parameters = PatchParams::apply(labels::HUB).force();
-        let api: Api<MemberCluster> = Api::all(self.client.clone());
-        let written = api
-            .patch(&record.name_any(), &parameters, &Patch::Apply(document))
-            .await
-            .map_err(|source| failed("finalizer", record, source))?;
+        let api = Api::all(self.client.clone());
+        let written = super::set_finalizer(&api, record, labels::LEAVE, held).await?;
         self.members.note(written);
         Ok(())
     }
@@ -187,7 +170,7 @@ impl MemberReconciler {
             "metadata": {"uid": record.uid(), "resourceVersion": record.resource_version()},
             "status": {"released": open},
         });
-        let written = patch_status(&self.client, record, &patch).await?;
+        let written = super::patch_status(&Api::all(self.client.clone()), record, &patch).await?;
         self.members.note(written);
         // Nothing has to be remembered of them any more.
         for part in confirmed {
@@ -219,7 +202,7 @@ impl MemberReconciler {
             ..previous
         };
         if status == same_but_for_count
-            && let Some(wait) = self.count_later(&name)
+            && let Some(wait) = self.counts.wait(name)
         {
             return Ok(Next::After(wait));
         }
@@ -229,24 +212,12 @@ impl MemberReconciler {
             released: Vec::new(),
             ..status
         }});
-        let written = patch_status(&self.client, record, &patch).await?;
+        let written = super::patch_status(&Api::all(self.client.clone()), record, &patch).await?;
         let after = written.status.clone().unwrap_or_default().conditions;
         self.members.note(written);
         let of = record.object_ref(&());
         self.events.transitions(&of, &conditions, &after).await;
         Ok(Next::Rest)
-    }
-
-    /// A count that changes again within a second is written then; `None`: now.
-    fn count_later(&self, name: &str) -> Option<Duration> {
-        let now = self.clock.elapsed();
-        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
-        counted.retain(|_, at| now < *at + COUNT_PAUSE);
-        if let Some(at) = counted.get(name) {
-            return Some((*at + COUNT_PAUSE).saturating_sub(now));
-        }
-        counted.insert(name.to_owned(), now);
-        None
     }
 }
 
@@ -281,26 +252,7 @@ pub async fn record(
         "metadata": {"uid": record.uid(), "resourceVersion": record.resource_version()},
         "status": {"released": released},
     });
-    patch_status(client, record, &patch).await
-}
-
-async fn patch_status(
-    client: &Client,
-    record: &MemberCluster,
-    patch: &serde_json::Value,
-) -> Result<MemberCluster, Error> {
-    let api: Api<MemberCluster> = Api::all(client.clone());
-    api.patch_status(
-        &record.name_any(),
-        &PatchParams::default(),
-        &Patch::Merge(patch),
-    )
-    .await
-    .map_err(|source| failed("status", record, source))
-}
-
-fn failed(operation: &'static str, record: &MemberCluster, source: kube::Error) -> Error {
-    Error::refused(operation, "MemberCluster", ObjectKey::of(record), source)
+    super::patch_status(&Api::all(client.clone()), record, &patch).await
 }
 
 fn known(member: &Member) -> Known {

@@ -14,7 +14,7 @@ pub fn verdict(facts: &Facts<'_>) -> StepFacts {
         let message = "the hub's cluster has no Gateway API: install its CRDs (standard channel, 1.1 or later)";
         return StepFacts::of(State::False, reason::GATEWAY_API_MISSING, message);
     }
-    let parents = parents(facts);
+    let parents = parents(facts.server, facts.gateway);
     if parents.is_empty() {
         let message = "the hub has no Gateway: set `gateway.namespace` and `gateway.name` in its chart's values, or spec.routing.parentRefs";
         return StepFacts::of(State::False, reason::GATEWAY_NOT_SET, message);

@@ -17,6 +17,7 @@ use crds::{
 use gateway_api::httproutes::HttpRoute;
 use hub_plan::{
     Plan,
+    clusters::{Cluster, judge},
     facts::{
         ClusterFacts, EndpointFacts, Facts, Failure, Fleet, GatewayName, Membership, Observed,
         PlacementFacts, RouteSchema, Step, StepFacts,
@@ -103,6 +104,13 @@ pub(crate) fn lost() -> ClusterFacts {
         silent_since: Some(Timestamp::UNIX_EPOCH),
         ..silent()
     }
+}
+
+/// How west is judged.
+pub(crate) fn west(given: &Given) -> Cluster {
+    let west = cluster("west");
+    let mut clusters = judge(&given.facts(), given.now).into_iter();
+    clusters.find(|cluster| cluster.name == west).unwrap()
 }
 
 /// Server `team/llama` in `east` and `west`, both well, planned once and applied.
@@ -248,7 +256,7 @@ impl Given {
             gateways: self.gateways.clone(),
             observed: self.observed.clone(),
             failures: self.failures.clone(),
-            fleet: self.fleet.clone(),
+            fleet: Arc::new(self.fleet.clone()),
         }
     }
 
@@ -281,6 +289,19 @@ impl Given {
         (cluster.placement, cluster.endpoint) = (None, None);
         cluster.silent_since = Some(silent_since);
         self.fleet.silent_since.push(silent_since);
+    }
+
+    /// One more target, well, before all others: `south`, of that weight.
+    pub(crate) fn add_south(&mut self, weight: u32) {
+        self.clusters
+            .insert(cluster("south"), serving("203.0.113.3"));
+        let targets = &mut self.server.spec.cluster_targets;
+        let target = ClusterTarget {
+            cluster_id: "south".to_owned(),
+            weight,
+            ..targets[0].clone()
+        };
+        targets.insert(0, target);
     }
 
     pub(crate) fn placement(&mut self, name: &str) -> &mut PlacementFacts {
