@@ -92,9 +92,7 @@ struct HubValues {
 
 impl Join {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
-        let client = Client::try_default()
-            .await
-            .context("find the hub's API server: is KUBECONFIG set?")?;
+        let client = crate::hub().await?;
         let hub = self.hub(&client).await?;
         let token = token()?;
         self.invite(client, &token).await?;

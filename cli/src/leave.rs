@@ -7,7 +7,7 @@ use crds::{
 };
 use futures::StreamExt;
 use kube::{
-    Api, Client, ResourceExt,
+    Api, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, Preconditions},
     runtime::watcher::{self, Event},
 };
@@ -39,9 +39,7 @@ fn policy(text: &str) -> Result<DeletionPolicy, String> {
 
 impl Leave {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
-        let client = Client::try_default()
-            .await
-            .context("find the hub's API server: is KUBECONFIG set?")?;
+        let client = crate::hub().await?;
         let members: Api<MemberCluster> = Api::all(client);
         let name = self.cluster.as_str();
         let Some(record) = members

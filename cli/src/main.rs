@@ -4,7 +4,9 @@ mod join;
 mod leave;
 mod placements;
 
+use anyhow::Context;
 use clap::{Parser, Subcommand};
+use kube::Client;
 
 /// Joins member clusters to an Inferfleet hub, and takes them out. Speaks to the cluster that the kubeconfig's current context names: the hub's.
 #[derive(Debug, Parser)]
@@ -22,6 +24,13 @@ enum Command {
     Leave(leave::Leave),
     /// Show the clusters of an InferenceServer, worst first.
     Placements(placements::Placements),
+}
+
+/// The cluster that the kubeconfig's current context names: the hub's.
+async fn hub() -> anyhow::Result<Client> {
+    Client::try_default()
+        .await
+        .context("find the hub's API server: is KUBECONFIG set?")
 }
 
 #[tokio::main]

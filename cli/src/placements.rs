@@ -3,7 +3,7 @@
 use anyhow::{Context, bail};
 use crds::v1alpha1::{ClusterStatus, InferenceServer, Published};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use kube::{Api, Client};
+use kube::Api;
 
 const COLUMNS: [&str; 7] = [
     "CLUSTER", "STATE", "REPLICAS", "ENDPOINT", "TRAFFIC", "SINCE", "REASON",
@@ -22,9 +22,7 @@ pub(crate) struct Placements {
 
 impl Placements {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
-        let client = Client::try_default()
-            .await
-            .context("find the hub's API server: is KUBECONFIG set?")?;
+        let client = crate::hub().await?;
         let namespace = self
             .namespace
             .unwrap_or_else(|| client.default_namespace().to_owned());
