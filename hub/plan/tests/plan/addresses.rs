@@ -2,33 +2,14 @@
 
 use std::net::IpAddr;
 
-use hub_plan::{
-    clusters::{Cluster, judge},
-    facts::{EndpointFacts, StepFacts},
-};
+use hub_plan::facts::EndpointFacts;
 
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 
-use crate::given::{Given, cluster, healthy, silent};
-
-fn west(given: &Given) -> Cluster {
-    let clusters = judge(&given.facts(), given.now);
-    let west = cluster("west");
-    clusters
-        .into_iter()
-        .find(|cluster| cluster.name == west)
-        .unwrap()
-}
-
-/// `State Reason: message`.
-fn shown(facts: &StepFacts) -> String {
-    format!(
-        "{} {}: {}",
-        facts.state.as_str(),
-        facts.reason,
-        facts.message
-    )
-}
+use crate::{
+    given::{Given, healthy, silent, west},
+    shown::verdict,
+};
 
 fn at(addresses: &[&str]) -> Given {
     let mut given = healthy();
@@ -45,7 +26,7 @@ fn an_endpoint_that_is_not_reported_yet_is_on_its_way() {
     given.cluster("west").endpoint = None;
     let west = west(&given);
     assert_eq!(
-        shown(&west.endpoint),
+        verdict(&west.endpoint),
         "Unknown Applying: west has not reported an endpoint yet"
     );
     assert_eq!((west.addresses.len(), west.port), (0, 0));
@@ -62,7 +43,7 @@ fn an_endpoint_without_addresses_says_why_in_the_agents_words() {
     });
     let west = west(&given);
     assert_eq!(
-        shown(&west.endpoint),
+        verdict(&west.endpoint),
         "False NoAddress: Gateway infra/public has no address yet"
     );
     assert_eq!(west.port, 0);
@@ -84,7 +65,7 @@ fn an_endpoint_that_the_agent_does_not_know_yet_stays_as_it_was_published() {
     let west = west(&given);
     assert_eq!(west.addresses, ["203.0.113.2".parse::<IpAddr>().unwrap()]);
     assert_eq!(
-        shown(&west.endpoint),
+        verdict(&west.endpoint),
         "Unknown Applying: the agent does not know the nodes yet"
     );
     assert_eq!(given.plan().slices, slices(&given));
@@ -114,7 +95,7 @@ fn slices(given: &Given) -> Vec<EndpointSlice> {
 fn an_endpoint_says_at_how_many_addresses_it_admits_traffic() {
     let west = west(&at(&["203.0.113.2", "2001:db8::1", "203.0.113.2"]));
     assert_eq!(
-        shown(&west.endpoint),
+        verdict(&west.endpoint),
         "True Provisioned: west admits traffic at 2 addresses"
     );
 }
@@ -123,7 +104,7 @@ fn an_endpoint_says_at_how_many_addresses_it_admits_traffic() {
 fn every_address_that_is_refused_is_named_with_the_rule() {
     let west = west(&at(&["127.0.0.1", "203.0.113.2", "gateway.example"]));
     assert_eq!(
-        shown(&west.endpoint),
+        verdict(&west.endpoint),
         "False AddressRefused: west reports what may not be published: 127.0.0.1 (loopback), gateway.example (no IP address)"
     );
 }
@@ -132,12 +113,12 @@ fn every_address_that_is_refused_is_named_with_the_rule() {
 fn of_many_addresses_that_are_refused_the_first_are_named() {
     let many: Vec<_> = (1..=12).map(|number| format!("127.0.0.{number}")).collect();
     let many: Vec<_> = many.iter().map(String::as_str).collect();
-    let said = shown(&west(&at(&many)).endpoint);
+    let said = verdict(&west(&at(&many)).endpoint);
     assert!(
         said.ends_with("127.0.0.7 (loopback), 127.0.0.8 (loopback) and 4 more"),
         "{said}"
     );
-    let said = shown(&west(&at(&many[..8])).endpoint);
+    let said = verdict(&west(&at(&many[..8])).endpoint);
     assert!(said.ends_with("127.0.0.8 (loopback)"), "{said}");
 }
 
@@ -154,7 +135,7 @@ fn each_rule_has_a_name() {
         ("fe80::1", "link-local"),
         ("::ffff:203.0.113.9", "IPv4-mapped"),
     ] {
-        let said = shown(&west(&at(&[address])).endpoint);
+        let said = verdict(&west(&at(&[address])).endpoint);
         assert!(said.ends_with(&format!("{address} ({rule})")), "{said}");
     }
 }
@@ -234,7 +215,7 @@ fn a_refusal_by_a_range_says_which() {
     given.refused_cidrs = vec!["10.96.0.0/12".parse().unwrap()];
     given.cluster("west").allowed_cidrs = vec!["203.0.113.0/24".parse().unwrap()];
     assert_eq!(
-        shown(&west(&given).endpoint),
+        verdict(&west(&given).endpoint),
         "False AddressRefused: west reports what may not be published: 10.96.0.1 (in 10.96.0.0/12, the hub's own), 198.51.100.1 (outside of allowedCidrs)"
     );
 }
@@ -292,7 +273,7 @@ fn a_silent_cluster_keeps_addresses_and_port() {
     assert_eq!(west.addresses, ["203.0.113.2".parse::<IpAddr>().unwrap()]);
     assert_eq!(west.port, 8080);
     assert_eq!(
-        shown(&west.endpoint),
+        verdict(&west.endpoint),
         "Unknown ClusterNotConnected: the agent of west can't be heard; its endpoint stays as it was last published"
     );
 }

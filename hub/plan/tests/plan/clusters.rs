@@ -5,21 +5,15 @@ use crds::{
     v1alpha1::{ClusterState, Replicas, WhenSilent},
 };
 use hub_plan::{
-    clusters::{Cluster, Part, judge},
-    facts::{ClusterFacts, Membership, Refusal, Step, StepFacts},
+    clusters::{Part, judge},
+    facts::{ClusterFacts, Membership, Refusal, Step},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use crate::given::{Given, cluster, healthy, lost, now, server, serving, silent, step};
-
-fn west(given: &Given) -> Cluster {
-    let clusters = judge(&given.facts(), given.now);
-    let west = cluster("west");
-    clusters
-        .into_iter()
-        .find(|cluster| cluster.name == west)
-        .unwrap()
-}
+use crate::{
+    given::{Given, cluster, healthy, lost, now, server, serving, silent, step, west},
+    shown::verdict,
+};
 
 /// A healthy world, of which west is so.
 fn with_west(facts: ClusterFacts) -> Given {
@@ -28,22 +22,12 @@ fn with_west(facts: ClusterFacts) -> Given {
     given
 }
 
-/// `State Reason: message`.
-fn shown(facts: &StepFacts) -> String {
-    format!(
-        "{} {}: {}",
-        facts.state.as_str(),
-        facts.reason,
-        facts.message
-    )
-}
-
 /// What each step of west came to, if all came to the same.
 fn every_step(given: &Given) -> String {
     let steps: Vec<_> = west(given)
         .steps
         .iter()
-        .map(|(_, facts)| shown(facts))
+        .map(|(_, facts)| verdict(facts))
         .collect();
     assert_eq!(steps, vec![steps[0].clone(); 4]);
     steps[0].clone()

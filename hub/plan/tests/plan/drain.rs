@@ -14,7 +14,7 @@ use hub_plan::{
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::SignedDuration};
 
 use crate::{
-    given::{Given, cluster, condition, healthy, profile, serving},
+    given::{Given, cluster, condition, healthy, profile},
     shown::{due, endpoints},
 };
 
@@ -299,13 +299,7 @@ fn a_draining_cluster_shares_no_traffic_by_weight() {
 #[test]
 fn a_cluster_that_drains_stays_in_the_class_that_it_is_in() {
     let mut given = given();
-    given
-        .clusters
-        .insert(cluster("south"), serving("203.0.113.3"));
-    let mut third = given.server.spec.cluster_targets[0].clone();
-    third.cluster_id = "south".to_owned();
-    third.weight = 3;
-    given.server.spec.cluster_targets.insert(0, third);
+    given.add_south(3);
     given.apply();
     given.server.spec.cluster_targets.pop();
     let slices = given.plan().slices;

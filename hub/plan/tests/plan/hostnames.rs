@@ -2,13 +2,13 @@
 
 use std::{collections::BTreeMap, net::IpAddr};
 
-use hub_plan::{
-    clusters::{Cluster, judge},
-    facts::Resolution,
-};
+use hub_plan::facts::Resolution;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 
-use crate::given::{Given, cluster, healthy};
+use crate::{
+    given::{Given, healthy, west},
+    shown::verdict,
+};
 
 fn resolved(addresses: &[&str], failure: Option<&str>) -> Resolution {
     Resolution {
@@ -35,23 +35,11 @@ fn say<const N: usize>(given: &mut Given, names: [(&str, Resolution); N]) {
     endpoint.hostnames = BTreeMap::from(names);
 }
 
-fn west(given: &Given) -> Cluster {
-    let clusters = judge(&given.facts(), given.now);
-    let west = cluster("west");
-    clusters.into_iter().find(|of| of.name == west).unwrap()
-}
-
 /// What is published of west, and what is said of it.
 fn shown(given: &Given) -> (String, String) {
     let west = west(given);
     let addresses: Vec<_> = west.addresses.iter().map(IpAddr::to_string).collect();
-    let verdict = west.endpoint;
-    let said = format!(
-        "{} {}: {}",
-        verdict.state.as_str(),
-        verdict.reason,
-        verdict.message
-    );
+    let said = verdict(&west.endpoint);
     (format!("{}:{}", addresses.join(" "), west.port), said)
 }
 

@@ -1,6 +1,6 @@
 //! How a plan's endpoints read in an assertion.
 
-use hub_plan::Plan;
+use hub_plan::{Plan, facts::StepFacts};
 
 /// `cluster address how` of each endpoint of the discovery Service: `ready`, `serving` (works, and takes no traffic),
 /// `draining`, `down`.
@@ -28,4 +28,14 @@ pub(crate) fn endpoints(plan: &Plan) -> Vec<String> {
 /// Seconds from the plan's time until it is to be made again.
 pub(crate) fn due(plan: &Plan, now: k8s_openapi::jiff::Timestamp) -> Option<i64> {
     plan.due.map(|due| due.as_second() - now.as_second())
+}
+
+/// `State Reason: message`.
+pub(crate) fn verdict(facts: &StepFacts) -> String {
+    format!(
+        "{} {}: {}",
+        facts.state.as_str(),
+        facts.reason,
+        facts.message
+    )
 }

@@ -1,7 +1,7 @@
 //! Failover by tiers.
 
 use crate::{
-    given::{Given, cluster, condition, healthy, serving},
+    given::{Given, condition, healthy},
     shown::endpoints,
 };
 
@@ -47,12 +47,7 @@ fn a_failover_writes_no_route() {
 #[test]
 fn one_cluster_of_a_tier_is_enough_for_it() {
     let mut given = given();
-    given
-        .clusters
-        .insert(cluster("south"), serving("203.0.113.3"));
-    let mut third = given.server.spec.cluster_targets[0].clone();
-    third.cluster_id = "south".to_owned();
-    given.server.spec.cluster_targets.push(third);
+    given.add_south(1);
     given.placement("east").replicas.ready = 0;
     assert_eq!(
         endpoints(&given.plan()),
