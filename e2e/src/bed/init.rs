@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
 use nix::mount::{MsFlags, mount};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::{TcpStream, UnixListener, UnixStream};
 use tokio::sync::Mutex;
 
 use super::member::Member;
@@ -135,16 +135,11 @@ impl Supervisor {
         cluster: usize,
         address: SocketAddr,
     ) -> Result<()> {
-        let far = async { self.member(cluster).await?.netns.connect(address).await };
-        match far.await {
-            Ok(far) => {
-                relay::quick(&far);
-                write_line(&mut stream, &Answer::Done(Outcome::Nothing)).await?;
-                relay::carry(stream, far).await;
-                Ok(())
-            }
-            Err(error) => write_line(&mut stream, &Answer::Failed(format!("{error:#}"))).await,
+        if let Some(far) = self.open(&mut stream, cluster, address).await? {
+            relay::quick(&far);
+            relay::carry(stream, far).await;
         }
+        Ok(())
     }
 
     async fn hand_over(
@@ -153,14 +148,26 @@ impl Supervisor {
         cluster: usize,
         address: SocketAddr,
     ) -> Result<()> {
-        let far = async { self.member(cluster).await?.netns.connect(address).await };
-        match far.await {
-            Ok(far) => {
-                write_line(&mut stream, &Answer::Done(Outcome::Nothing)).await?;
-                hand::over(&stream, &far).await
-            }
-            Err(error) => write_line(&mut stream, &Answer::Failed(format!("{error:#}"))).await,
+        match self.open(&mut stream, cluster, address).await? {
+            Some(far) => hand::over(&stream, &far).await,
+            None => Ok(()),
         }
+    }
+
+    /// Opens a connection within a cluster, and says whether that came about.
+    async fn open(
+        &self,
+        stream: &mut UnixStream,
+        cluster: usize,
+        address: SocketAddr,
+    ) -> Result<Option<TcpStream>> {
+        let far = async { self.member(cluster).await?.netns.connect(address).await };
+        let (answer, far) = match far.await {
+            Ok(far) => (Answer::Done(Outcome::Nothing), Some(far)),
+            Err(error) => (Answer::Failed(format!("{error:#}")), None),
+        };
+        write_line(stream, &answer).await?;
+        Ok(far)
     }
 
     async fn member(&self, number: usize) -> Result<Arc<Member>> {

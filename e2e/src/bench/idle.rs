@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use crds::v1alpha1::InferenceServer;
-use futures::stream::{self, TryStreamExt};
 use kube::{Api, runtime::watcher};
 use serde_json::json;
 
 use super::requests::{asked, marks, quiet};
-use super::setting::{self, APPLIES_AT_ONCE, PROFILE, Setting};
+use super::setting::{self, Setting};
 use super::usage::{Usage, usage};
 use super::verdict::{Verdict, say, show, tell};
 use super::watched::Watched;
@@ -71,22 +70,7 @@ impl Idle {
         let api: Api<InferenceServer> =
             Api::namespaced(installed.hub().direct_client().await?, NAMESPACE);
         let watch = Watched::begin("the servers", api.clone(), watcher::Config::default()).await?;
-        let targets: Vec<_> = installed.members().map(|(name, _)| name).collect();
-        let servers: Vec<_> = (0..self.servers)
-            .map(|number| setting::server(NAMESPACE, &setting::name(number), PROFILE, &targets, 1))
-            .collect::<Result<_>>()?;
-        let applies = stream::iter(servers.iter().map(Ok)).try_for_each_concurrent(
-            APPLIES_AT_ONCE,
-            async |server| {
-                setting::apply(&api, server).await?;
-                anyhow::Ok(())
-            },
-        );
-        tokio::try_join!(
-            applies,
-            setting::all(watch, self.servers, setting::is_ready)
-        )?;
-        Ok(())
+        setting::serve(installed, &api, watch, self.servers, setting::is_ready).await
     }
 
     /// In percent of one core.

@@ -9,6 +9,7 @@ use crds::condition::{
     TRAFFIC_ROUTE_PROVISION, VALIDATION,
 };
 use crds::v1alpha1::{InferenceServer, RuntimeProfile};
+use futures::stream::{self, TryStreamExt};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
@@ -22,7 +23,7 @@ use crate::{Fleet, Installed, Product};
 /// A RuntimeProfile whose image no program stands for: its Pods go to fake nodes.
 pub(super) const PROFILE: &str = "bench";
 /// Applies of the user at once.
-pub(super) const APPLIES_AT_ONCE: usize = 32;
+const APPLIES_AT_ONCE: usize = 32;
 /// Pods that a fake node takes.
 const PODS_PER_NODE: usize = 200;
 
@@ -122,6 +123,30 @@ pub(super) async fn apply(
     let name = server.metadata.name.as_deref().unwrap_or_default();
     let parameters = PatchParams::apply("bench").force();
     Ok(api.patch(name, &parameters, &Patch::Apply(server)).await?)
+}
+
+/// Applies so many servers for all members, as users would at one time, and returns once `holds` for all.
+pub(super) async fn serve(
+    installed: &Installed,
+    api: &Api<InferenceServer>,
+    watch: Watched<InferenceServer>,
+    servers: usize,
+    holds: fn(&InferenceServer) -> bool,
+) -> Result<()> {
+    let namespace = api.namespace().unwrap_or_default();
+    let targets: Vec<_> = installed.members().map(|(name, _)| name).collect();
+    let wanted: Vec<_> = (0..servers)
+        .map(|number| server(namespace, &name(number), PROFILE, &targets, 1))
+        .collect::<Result<_>>()?;
+    let applies = stream::iter(wanted.iter().map(Ok)).try_for_each_concurrent(
+        APPLIES_AT_ONCE,
+        async |server| {
+            apply(api, server).await?;
+            anyhow::Ok(())
+        },
+    );
+    tokio::try_join!(applies, all(watch, servers, holds))?;
+    Ok(())
 }
 
 fn is(server: &InferenceServer, conditions: &[&str]) -> bool {

@@ -12,7 +12,7 @@ use crate::audit::{self, Request};
 use crate::bench::bare::{Copies, Server};
 use crate::bench::floor::{Floor, Writes};
 use crate::bench::requests::{marks, quiet};
-use crate::bench::setting::{self, APPLIES_AT_ONCE, PROFILE};
+use crate::bench::setting;
 use crate::bench::usage::{Usage, usage};
 use crate::bench::watched::Watched;
 use crate::{Cluster, Installed};
@@ -57,24 +57,17 @@ impl Run<'_> {
 
     /// Applies all servers, and returns with the product's last write.
     pub(super) async fn product(&self, namespace: &str) -> Result<Round> {
-        let targets: Vec<_> = self.installed.members().map(|(name, _)| name).collect();
-        let servers: Vec<_> = (0..self.servers)
-            .map(|number| setting::server(namespace, &setting::name(number), PROFILE, &targets, 1))
-            .collect::<Result<_>>()?;
         let api: Api<InferenceServer> = Api::namespaced(self.hub.clone(), namespace);
         let watch = self.watch(namespace).await?;
         let (marks, before) = (marks(self.installed)?, used()?);
-        let applies = stream::iter(servers.iter().map(Ok)).try_for_each_concurrent(
-            APPLIES_AT_ONCE,
-            async |server| {
-                setting::apply(&api, server).await?;
-                anyhow::Ok(())
-            },
-        );
-        tokio::try_join!(
-            applies,
-            setting::all(watch, self.servers, setting::is_written)
-        )?;
+        setting::serve(
+            self.installed,
+            &api,
+            watch,
+            self.servers,
+            setting::is_written,
+        )
+        .await?;
         quiet(self.installed).await?;
         let cpu = used()?.cpu.saturating_sub(before.cpu);
         let mut requests = Vec::new();
