@@ -1,5 +1,7 @@
 //! `placements`: the clusters of a server, worst first, as a table.
 
+use std::fmt::Write as _;
+
 use anyhow::{Context, bail};
 use crds::v1alpha1::{ClusterStatus, InferenceServer, Published};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -49,17 +51,18 @@ fn table(server: &InferenceServer, now: Timestamp) -> String {
     let rows: Vec<_> = std::iter::once(header)
         .chain(status.clusters.iter().map(|cluster| row(cluster, now)))
         .collect();
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
+    let mut widths = [0; COLUMNS.len()];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
     let mut text = String::new();
     for row in &rows {
         let mut line = String::new();
-        for (column, cell) in row.iter().enumerate() {
-            let padding = width(column).saturating_sub(cell.chars().count()) + 2;
-            line.push_str(cell);
-            line.push_str(&" ".repeat(padding));
+        for (width, cell) in widths.iter().zip(row) {
+            // Writing to a String can't fail.
+            let _written = write!(line, "{cell:width$}  ");
         }
         text.push_str(line.trim_end());
         text.push('\n');
