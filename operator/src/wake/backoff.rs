@@ -5,6 +5,11 @@ use std::{
     time::Duration,
 };
 
+/// The first look at what waits for an event that does not come.
+const RECHECK_FIRST: Duration = Duration::from_secs(10);
+/// The longest pause between two such looks.
+const RECHECK_LAST: Duration = Duration::from_mins(5);
+
 /// How long a key waits after its n-th failure in a row: between half of it and all of it, so that keys which failed
 /// together are not tried together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +35,14 @@ impl Backoff {
             .checked_shl(failures.saturating_sub(1))
             .unwrap_or(u32::MAX);
         self.first.saturating_mul(doubled).min(self.last)
+    }
+
+    /// How long what waits for an event is left alone without one: a safety net, so never sooner than a failure is tried again.
+    pub(super) fn rechecks(self) -> Self {
+        Self {
+            first: RECHECK_FIRST.max(self.first),
+            last: RECHECK_LAST.max(self.last),
+        }
     }
 
     /// The wait of one key: its own place between half of the time and all of it.
