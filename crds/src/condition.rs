@@ -19,6 +19,10 @@ pub const TRAFFIC_ROUTE_PROVISION: &str = "TrafficRouteProvision";
 pub const MODEL_CONFIG_PROVISION: &str = "ModelConfigProvision";
 /// InferenceServer: every wanted replica is ready.
 pub const HEALTH_CHECK: &str = "HealthCheck";
+/// InferenceServer on its way out: no route leads to it any more.
+pub const ROUTE_CLEANUP: &str = "RouteCleanup";
+/// InferenceServer on its way out: nothing of it is left in the members, nor published in the hub.
+pub const CLEANUP: &str = "Cleanup";
 /// InferenceServer: every target is ready for this generation.
 pub const READY: &str = "Ready";
 /// InferenceServer: at least `minReadyClusters` are routable.

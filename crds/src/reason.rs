@@ -6,6 +6,8 @@ pub const SERVING: &str = "Serving";
 pub const PROVISIONED: &str = "Provisioned";
 /// The specification can be carried out.
 pub const VALID: &str = "Valid";
+/// What was to go is gone.
+pub const REMOVED: &str = "Removed";
 /// The InferenceServer is being deleted.
 pub const DELETING: &str = "Deleting";
 /// The members are being emptied, since spec.decommission says so.
@@ -38,6 +40,8 @@ pub const NAMESPACE_REFUSED: &str = "NamespaceRefused";
 pub const APPLYING: &str = "Applying";
 /// The namespace does not exist in the member cluster.
 pub const NAMESPACE_MISSING: &str = "NamespaceMissing";
+/// What is to be published is not written yet.
+pub const PUBLISHING: &str = "Publishing";
 /// An object of that name exists, and somebody else owns it.
 pub const NAME_CONFLICT: &str = "NameConflict";
 /// The API server refused an object.

@@ -1,14 +1,11 @@
-//! The plan's objects, written where they differ from what is there. Decides nothing.
+//! Objects of a plan, written where they differ from what is there. Decides nothing.
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use crds::{labels, reason};
 use futures::StreamExt;
 use gateway_api::httproutes::HttpRoute;
-use hub_plan::{
-    Plan,
-    facts::{Failure, Kind, Reference},
-};
+use hub_plan::facts::{Kind, Reference};
 use k8s_openapi::{
     NamespaceResourceScope,
     api::{core::v1::Service, discovery::v1::EndpointSlice},
@@ -20,21 +17,18 @@ use kube::{
 use operator::{
     apply::{Error, Retry, apply, delete},
     cache::{Cache, ObjectKey},
+    conditions::Failure,
     ownership::Desired,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::{
-    clock::{Clock, Pace},
-    metrics::Metrics,
-    observe::Caches,
-};
+use crate::{clock::Clock, endpoints::Synced, metrics::Metrics, observe::Caches};
 
 /// Objects of one server that are written at once.
 const WRITES_AT_ONCE: usize = 16;
 
 /// The kinds that a plan has.
-trait DiscoveryObject:
+pub trait DiscoveryObject:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
     + Serialize
     + DeserializeOwned
@@ -50,153 +44,154 @@ impl DiscoveryObject for Service {}
 impl DiscoveryObject for EndpointSlice {}
 impl DiscoveryObject for HttpRoute {}
 
-/// A slice that has just been written waits this long for its next write: what changes meanwhile goes with it.
-const COALESCE: Duration = Duration::from_secs(1);
-
 /// Writes discovery objects.
 pub struct Applier {
     client: Client,
-    caches: Caches,
+    clock: Clock,
     metrics: Arc<Metrics>,
-    /// Of the writes of each slice.
-    pace: Pace<ObjectKey>,
 }
 
-/// What became of a plan.
+/// What became of some writes.
 #[derive(Debug, Default)]
-pub struct Applied {
-    /// What the API server did not take.
+pub struct Written {
+    /// How many were taken.
+    pub count: usize,
+    /// What was not taken.
     pub failures: Vec<Failure>,
-    /// The rest of the plan waits for that long.
-    pub postponed: Option<Duration>,
 }
 
-impl Applier {
-    /// Writes with `client`, compares with `caches`.
-    pub fn new(client: Client, caches: Caches, clock: Clock, metrics: Arc<Metrics>) -> Self {
-        Self {
-            client,
-            caches,
-            metrics,
-            pace: Pace::new(clock, COALESCE),
+impl Written {
+    fn take(&mut self, results: Vec<Result<(), Failure>>) {
+        for result in results {
+            match result {
+                Ok(()) => self.count += 1,
+                Err(failure) => self.failures.push(failure),
+            }
         }
     }
 
-    /// Writes what differs: Services, then slices, then the routes that name them; then deletes what is surplus, routes
-    /// first. What a route names exists before it and goes after it: so no route is written over a Service that was refused,
-    /// and nothing that a route may still name is deleted while one can't be changed.
+    /// What they came to together: of several failures the first, and how many more.
     ///
-    /// A slice's first change is written at once; what follows within a second is written then, and so is all that comes after
-    /// slices.
-    pub async fn apply(&self, key: &ObjectKey, plan: &Plan) -> Applied {
-        let Plan {
-            services,
-            slices,
-            routes,
-            surplus,
-            release: _,
-            unconfirmed: _,
-            status: _,
-            due: _,
-        } = plan;
-        let (services, mut failures) = differing(&self.caches.services, services);
-        failures.extend(self.put_all(&self.caches.services, services).await);
-        let (mut slices, refused) = differing(&self.caches.slices, slices);
-        failures.extend(refused);
-        let mut postponed = None;
-        slices.retain(|slice| {
-            let wait = self.pace.wait(slice.key.clone());
-            postponed = postponed.max(wait);
-            wait.is_none()
-        });
-        failures.extend(self.put_all(&self.caches.slices, slices).await);
-        if !failures.is_empty() || postponed.is_some() {
-            return Applied {
-                failures,
-                postponed,
-            };
+    /// # Errors
+    /// When one was not taken.
+    pub fn synced(self, wait: Option<Duration>) -> Result<Synced, Failure> {
+        let Self { count, failures } = self;
+        let more = failures.len().saturating_sub(1);
+        // What passes by itself is told after what does not.
+        match failures.into_iter().min_by_key(|failure| failure.passing) {
+            None => Ok(Synced {
+                wrote: count > 0,
+                wait,
+            }),
+            Some(failure) if more == 0 => Err(failure),
+            Some(failure) => Err(Failure {
+                message: format!("{} ({more} more were not taken)", failure.message),
+                ..failure
+            }),
         }
-        let (routes, mut failures) = differing(&self.caches.routes, routes);
-        failures.extend(self.put_all(&self.caches.routes, routes).await);
-        for reference in surplus {
-            if !failures.is_empty() {
-                break;
-            }
-            failures.extend(self.delete(key, reference).await);
-        }
-        Applied {
-            failures,
-            postponed: None,
+    }
+}
+
+impl Applier {
+    /// Writes with `client`.
+    pub fn new(client: Client, clock: Clock, metrics: Arc<Metrics>) -> Self {
+        Self {
+            client,
+            clock,
+            metrics,
         }
     }
 
     /// Objects of one kind, some at once: one that is slow to be taken holds up none of the others.
-    async fn put_all<K: DiscoveryObject>(
+    pub async fn put_all<K: DiscoveryObject>(
         &self,
         cache: &Cache<K>,
         objects: Vec<Desired>,
-    ) -> Vec<Failure> {
-        let written: Vec<_> = futures::stream::iter(objects)
+        written: &mut Written,
+    ) {
+        let put: Vec<_> = futures::stream::iter(objects)
             .map(|object| self.put(cache, object))
             .buffer_unordered(WRITES_AT_ONCE)
             .collect()
             .await;
-        written.into_iter().flatten().collect()
+        written.take(put);
     }
 
-    async fn put<K: DiscoveryObject>(&self, cache: &Cache<K>, desired: Desired) -> Option<Failure> {
+    async fn put<K: DiscoveryObject>(
+        &self,
+        cache: &Cache<K>,
+        desired: Desired,
+    ) -> Result<(), Failure> {
         let kind = K::kind(&());
         let live: Option<Arc<K>> = cache.get(&desired.key);
-        match apply(
-            &self.client,
-            labels::HUB,
-            &desired,
-            live.as_deref().map(Resource::meta),
-        )
-        .await
-        {
-            Ok(written) => {
-                tracing::info!(%kind, object = %desired.key, "applied");
-                self.metrics.wrote();
-                // What can't be read back comes with the watch.
-                if let Ok(written) = written.try_parse::<K>() {
-                    cache.note(written);
-                }
-                None
+        let live = live.as_deref().map(Resource::meta);
+        let applied = apply(&self.client, labels::HUB, &desired, live).await;
+        let applied = applied.map_err(|error| failure(&error))?;
+        tracing::info!(%kind, object = %desired.key, "applied");
+        self.metrics.wrote();
+        // What can't be read back comes with the watch.
+        if let Ok(applied) = applied.try_parse::<K>() {
+            cache.note(applied);
+        }
+        Ok(())
+    }
+
+    /// Deletes objects of a namespace, those of one kind at once, and none of a later kind after one that was not taken.
+    pub async fn delete_all(
+        &self,
+        caches: &Caches,
+        namespace: &str,
+        references: &[Reference],
+        written: &mut Written,
+    ) {
+        for of_kind in references.chunk_by(|a, b| a.kind == b.kind) {
+            if !written.failures.is_empty() {
+                return;
             }
-            Err(error) => Some(failure(&kind, &error)),
+            let of_kind = of_kind.to_vec();
+            let deleted: Vec<_> = futures::stream::iter(of_kind)
+                .map(|reference| self.delete(caches, namespace, reference))
+                .buffer_unordered(WRITES_AT_ONCE)
+                .collect()
+                .await;
+            written.take(deleted);
         }
     }
 
-    async fn delete(&self, server: &ObjectKey, reference: &Reference) -> Option<Failure> {
-        let Reference { kind, name, uid } = reference;
+    async fn delete(
+        &self,
+        caches: &Caches,
+        namespace: &str,
+        Reference { kind, name, uid }: Reference,
+    ) -> Result<(), Failure> {
         let resource = match kind {
             Kind::Route => ApiResource::erase::<HttpRoute>(&()),
             Kind::Slice => ApiResource::erase::<EndpointSlice>(&()),
             Kind::Service => ApiResource::erase::<Service>(&()),
         };
-        let key = ObjectKey::new(&server.namespace, name);
-        match delete(
-            &self.client,
-            &resource,
-            &key,
-            uid,
-            PropagationPolicy::Background,
-        )
-        .await
-        {
-            Ok(()) => {
-                tracing::info!(kind = resource.kind, object = %key, "deleted");
-                None
-            }
-            Err(error) => Some(failure(&resource.kind, &error)),
+        let key = ObjectKey::new(namespace, name);
+        let propagation = PropagationPolicy::Background;
+        delete(&self.client, &resource, &key, &uid, propagation)
+            .await
+            .map_err(|error| failure(&error))?;
+        tracing::info!(kind = resource.kind, object = %key, "deleted");
+        let now = self.clock.now();
+        match kind {
+            Kind::Route => caches.routes.leave(&key, &uid, now),
+            Kind::Slice => caches.slices.leave(&key, &uid, now),
+            Kind::Service => caches.services.leave(&key, &uid, now),
         }
+        Ok(())
     }
 }
 
-/// The objects that are to be written, and those that can't be.
-fn differing<K: DiscoveryObject>(cache: &Cache<K>, objects: &[K]) -> (Vec<Desired>, Vec<Failure>) {
-    let (mut differing, mut failures) = (Vec::new(), Vec::new());
+/// The objects that are to be written. Those that can't be are failures.
+pub fn differing<K: DiscoveryObject>(
+    cache: &Cache<K>,
+    objects: &[K],
+    written: &mut Written,
+) -> Vec<Desired> {
+    let mut differing = Vec::new();
     for object in objects {
         match Desired::new(object) {
             Ok(desired) => {
@@ -205,18 +200,17 @@ fn differing<K: DiscoveryObject>(cache: &Cache<K>, objects: &[K]) -> (Vec<Desire
                     differing.push(desired);
                 }
             }
-            Err(error) => failures.push(Failure {
-                kind: K::kind(&()).into_owned(),
-                reason: reason::APPLY_REFUSED,
+            Err(error) => written.failures.push(Failure {
+                reason: reason::APPLY_REFUSED.to_owned(),
                 message: format!("{} can't be encoded: {error}", K::kind(&())),
                 passing: false,
             }),
         }
     }
-    (differing, failures)
+    differing
 }
 
-fn failure(kind: &str, error: &Error) -> Failure {
+fn failure(error: &Error) -> Failure {
     let passing = error.retry() == Retry::Later;
     let reason = match error {
         Error::NameConflict { .. } => reason::NAME_CONFLICT,
@@ -225,8 +219,7 @@ fn failure(kind: &str, error: &Error) -> Failure {
     };
     tracing::warn!(error = error.sentence(), "not applied");
     Failure {
-        kind: kind.to_owned(),
-        reason,
+        reason: reason.to_owned(),
         message: error.sentence(),
         passing,
     }

@@ -6,5 +6,5 @@ use clap::Parser;
 async fn main() -> anyhow::Result<()> {
     let args = hub::args::Args::parse();
     operator::telemetry::start(args.common.log_format);
-    hub::run::run(args).await
+    hub::Hub::builder().build()?.run(args).await
 }

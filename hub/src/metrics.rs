@@ -83,7 +83,7 @@ impl Metrics {
         );
         registry.register(
             "inferfleet_hub_endpoints",
-            "Published addresses of discovery Services, by how they stand",
+            "Published addresses of servers, by how they stand",
             self.endpoints.clone(),
         );
         registry.register_collector(Box::new(QueueDepth(wakeups)));
@@ -125,18 +125,16 @@ impl Metrics {
     }
 }
 
-/// The addresses of all slices of a plan, by how they stand.
+/// The addresses that a plan publishes, by how they stand.
 fn counts(plan: &Plan) -> Counts {
     let mut counts = Counts::default();
     let [ready, serving, draining, down] = &mut counts;
-    for endpoint in plan.slices.iter().flat_map(|slice| &slice.endpoints) {
-        let conditions = endpoint.conditions.as_ref();
-        let is = |of: Option<Option<bool>>| of.flatten() == Some(true);
-        let count = if is(conditions.map(|conditions| conditions.ready)) {
+    for endpoint in plan.endpoints.values() {
+        let count = if endpoint.ready {
             &mut *ready
-        } else if is(conditions.map(|conditions| conditions.terminating)) {
+        } else if endpoint.draining_since.is_some() {
             &mut *draining
-        } else if is(conditions.map(|conditions| conditions.serving)) {
+        } else if endpoint.serving {
             &mut *serving
         } else {
             &mut *down
@@ -172,33 +170,24 @@ impl Collector for QueueDepth {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointSlice};
+    use hub_plan::memory::PublishedEndpoint;
+    use k8s_openapi::jiff::Timestamp;
     use prometheus_client::encoding::text::encode;
 
     use super::*;
 
     fn plan(endpoints: &[(bool, bool, bool)]) -> Plan {
-        let endpoint = |(ready, serving, terminating): &(bool, bool, bool)| Endpoint {
-            addresses: vec!["203.0.113.1".to_owned()],
-            conditions: Some(EndpointConditions {
-                ready: Some(*ready),
-                serving: Some(*serving),
-                terminating: Some(*terminating),
-            }),
-            ..Endpoint::default()
+        let endpoint = |(ready, serving, draining): &(bool, bool, bool)| PublishedEndpoint {
+            addresses: vec!["203.0.113.1".parse().unwrap()],
+            ready: *ready,
+            serving: *serving,
+            draining_since: draining.then_some(Timestamp::UNIX_EPOCH),
+            ..PublishedEndpoint::default()
         };
+        let names = (0..).map(|number| format!("c{number}").parse().unwrap());
         Plan {
-            services: Vec::new(),
-            slices: vec![EndpointSlice {
-                endpoints: endpoints.iter().map(endpoint).collect(),
-                ..EndpointSlice::default()
-            }],
-            routes: Vec::new(),
-            surplus: Vec::new(),
-            release: false,
-            unconfirmed: Vec::new(),
-            status: crds::v1alpha1::InferenceServerStatus::default(),
-            due: None,
+            endpoints: names.zip(endpoints.iter().map(endpoint)).collect(),
+            ..Plan::default()
         }
     }
 

@@ -5,7 +5,7 @@ use std::{
     net::Ipv4Addr,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -17,7 +17,7 @@ use crds::{
 use hub_plan::{
     drain::draining,
     facts::{ClusterFacts, Membership},
-    placements::{Entrance, Intent, placements, targets},
+    placements::{Intent, Site, placements, targets},
 };
 use ipnet::{IpNet, Ipv4Net};
 use kube::ResourceExt;
@@ -26,34 +26,59 @@ use proto::{PlacementKey, session::Removal};
 
 use crate::{
     clock::Clock,
+    endpoints::Publisher,
+    models::ModelConfigProvider,
     observe::Caches,
     session::members::{Member, Members},
 };
 
 /// Tells each member what it is to hold.
-#[derive(Debug)]
 pub struct Placer {
     caches: Caches,
     clock: Clock,
+    publisher: Arc<dyn Publisher>,
+    models: Arc<dyn ModelConfigProvider>,
     members: Members,
     /// Who can't be heard, and at which count of changes that was so.
     fleet: Mutex<(u64, Option<Arc<hub_plan::facts::Fleet>>)>,
     fleet_changes: AtomicU64,
+    /// Is what was there before the hub's start known?
+    ready: AtomicBool,
     /// Held from the read of a snapshot until what it says is wanted, so that no older snapshot comes after a newer one.
     placing: Mutex<()>,
 }
 
 impl Placer {
     /// Nothing is wanted yet.
-    pub fn new(caches: Caches, clock: Clock) -> Self {
+    pub fn new(
+        caches: Caches,
+        clock: Clock,
+        publisher: Arc<dyn Publisher>,
+        models: Arc<dyn ModelConfigProvider>,
+    ) -> Self {
         Self {
             caches,
             clock,
+            publisher,
+            models,
             fleet: Mutex::default(),
             fleet_changes: AtomicU64::new(0),
+            ready: AtomicBool::new(false),
             members: Members::default(),
             placing: Mutex::default(),
         }
+    }
+
+    /// Returns once all is known that anything is decided by.
+    pub async fn ready(&self) {
+        self.caches.synced().await;
+        self.publisher.loaded().await;
+        self.ready.store(true, Ordering::Release);
+    }
+
+    /// Is all known that anything is decided by?
+    pub fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire)
     }
 
     /// The member of a MemberCluster; `None`: its name is no cluster name. Members of older records of that name go.
@@ -96,13 +121,13 @@ impl Placer {
             .caches
             .profiles
             .get(&ObjectKey::new("", &server.spec.runtime.profile));
-        let entrances = self.entrances(&server);
-        let mut planned = placements(&server, profile.as_deref(), &entrances, &holders);
-        let slices = self.caches.discovery(&server).slices;
+        let sites = self.sites(&server);
+        let mut planned = placements(&server, profile.as_deref(), &sites, &holders);
+        let published = self.publisher.get(&server);
         let leaving = self.leaving(planned.intents.keys());
         let now = self.clock.now();
         planned.leave(&leaving);
-        planned.hold(&draining(&server, &slices, &leaving, now));
+        planned.hold(&draining(&server, &published, &leaving, now));
         // Encoded once, however many clusters a body goes to.
         let encode = |spec| serde_json::to_vec(spec).map(Bytes::from);
         let bodies: Vec<_> = match planned.specs.iter().map(encode).collect() {
@@ -194,18 +219,21 @@ impl Placer {
             .collect()
     }
 
-    fn entrances(&self, server: &InferenceServer) -> BTreeMap<ClusterName, Entrance> {
+    fn sites(&self, server: &InferenceServer) -> BTreeMap<ClusterName, Site> {
         let found = targets(server).into_iter().filter_map(|cluster| {
             let record = self
                 .caches
                 .members
                 .get(&ObjectKey::new("", cluster.as_str()))?;
             let endpoint = record.spec.endpoint.as_ref();
-            let entrance = Entrance {
+            let model = self.models.model(server, &cluster);
+            let site = Site {
                 gateway: record.spec.gateway.clone(),
                 endpoint: endpoint.map(|endpoint| endpoint.source.clone()),
+                withheld: model.is_err(),
+                model: model.unwrap_or_default(),
             };
-            Some((cluster, entrance))
+            Some((cluster, site))
         });
         found.collect()
     }
@@ -260,10 +288,12 @@ impl Placer {
                 ..ClusterFacts::default()
             });
             let allowed_cidrs = record.as_deref().map(allowed_cidrs).unwrap_or_default();
+            let model_refusal = self.models.model(server, &name).err();
             (
                 name,
                 ClusterFacts {
                     allowed_cidrs,
+                    model_refusal,
                     ..facts
                 },
             )

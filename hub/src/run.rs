@@ -6,6 +6,7 @@ use anyhow::Context;
 use crds::v1alpha1::GatewayReference;
 use futures::future::BoxFuture;
 use ipnet::IpNet;
+use kube::Client;
 use operator::{cache::ObjectKey, client::Clients, wake::Backoff};
 use prometheus_client::registry::Registry;
 use proto::transport::{
@@ -20,14 +21,19 @@ use tokio::{
 };
 
 use crate::{
+    apply::Applier,
     args::Args,
+    builder::{Own, Replaced, Wake},
     clock::Clock,
+    endpoints::{DiscoverySlices, ReportedEndpoints},
     enrollment::{Enrollment, authority},
     metrics::Metrics,
+    models::SpecifiedModel,
     observe::{Caches, Wakeups},
     place::Placer,
     report::member::MemberReconciler,
     resolve::{Resolver, System},
+    routing::GatewayRoutes,
     server::{Parts, Reconciler},
     session::{Fleet, Service, first_session},
 };
@@ -43,7 +49,7 @@ const STOP_GRACE: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// When it can't start, or a part of it ends early.
-pub async fn run(args: Args) -> anyhow::Result<()> {
+pub(crate) async fn run(args: Args, parts: Replaced) -> anyhow::Result<()> {
     // A second provider can't be there: this is the first thing that is done.
     drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
     let clients = operator::client::connect().await?;
@@ -70,7 +76,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let mut tasks = JoinSet::new();
     let backoff = args.common.backoff();
     let published = (args.gateway(), args.refused_cidrs);
-    let fleet = start(&mut tasks, clients, published, backoff, enrollment);
+    let fleet = start(&mut tasks, (clients, parts), published, backoff, enrollment);
     tasks.spawn(serve_admin(admin, Arc::clone(&fleet)));
     let renewal = authority::keep_serving(
         server_authority,
@@ -83,10 +89,22 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     serve_agents(listener, tls, fleet, tasks).await
 }
 
+/// What the hub is made of where nothing was set.
+fn own_parts(client: &Client, caches: &Caches, clock: Clock, metrics: &Arc<Metrics>) -> Own {
+    let applier = Arc::new(Applier::new(client.clone(), clock, Arc::clone(metrics)));
+    let slices = DiscoverySlices::new(caches.clone(), Arc::clone(&applier), clock);
+    Own {
+        provider: Arc::new(ReportedEndpoints),
+        publisher: Arc::new(slices),
+        routing: Arc::new(GatewayRoutes::new(caches.clone(), applier)),
+        models: Arc::new(SpecifiedModel),
+    }
+}
+
 /// Starts the watches and the reconcilers.
 fn start(
     tasks: &mut JoinSet<anyhow::Result<()>>,
-    clients: Clients,
+    (clients, parts): (Clients, Replaced),
     (gateway, refused_cidrs): (Option<GatewayReference>, Vec<IpNet>),
     backoff: Backoff,
     enrollment: Enrollment,
@@ -95,13 +113,20 @@ fn start(
     let wakeups = Arc::new(Wakeups::default());
     let clock = Clock::start();
     let metrics = Arc::new(Metrics::new(clock));
-    let placer = Arc::new(Placer::new(caches.clone(), clock));
     let resolver = Arc::new(Resolver::new(System::load()));
     let Clients {
         write: client,
         watch,
         recoveries,
     } = clients;
+    let own = own_parts(&client, &caches, clock, &metrics);
+    let chosen = parts.choose(own, &Wake::new(Arc::clone(&wakeups)));
+    let placer = Arc::new(Placer::new(
+        caches.clone(),
+        clock,
+        Arc::clone(&chosen.publisher),
+        chosen.models,
+    ));
     for watch in caches.watches(&watch, &wakeups) {
         spawn(tasks, watch, "a watch");
     }
@@ -110,14 +135,18 @@ fn start(
         caches: caches.clone(),
         placer: Arc::clone(&placer),
         resolver: Arc::clone(&resolver),
+        provider: chosen.provider,
+        publisher: Arc::clone(&chosen.publisher),
+        plugin: chosen.plugin,
         clock,
         metrics: Arc::clone(&metrics),
+        gateway,
+        refused_cidrs,
     };
-    let reconciler = Reconciler::new(parts, gateway, refused_cidrs);
+    let reconciler = Reconciler::new(parts);
     let woken = Arc::clone(&wakeups);
     let resolution = resolver.run(move |server| woken.servers.wake(server));
     spawn(tasks, Box::pin(resolution), "the resolution of hostnames");
-    let gateway_api = follow_gateway_api(caches.clone(), Arc::clone(&wakeups));
     let members = MemberReconciler::new(
         client,
         caches.members.clone(),
@@ -127,14 +156,14 @@ fn start(
     );
     let members = reconcile_members(caches.clone(), Arc::new(members), backoff);
     let servers = reconcile_servers(
-        caches.clone(),
+        Arc::clone(&placer),
         Arc::new(reconciler),
         Arc::clone(&wakeups),
         backoff,
     );
-    let recovery = follow_recoveries(Arc::clone(&wakeups), recoveries);
-    spawn(tasks, Box::pin(recovery), "the word of recoveries");
-    spawn(tasks, Box::pin(gateway_api), "the Gateway API's watch");
+    let (known, woken) = (caches.clone(), Arc::clone(&wakeups));
+    let follow = follow_api_server(known, woken, recoveries);
+    spawn(tasks, Box::pin(follow), "the word of the API server");
     spawn(
         tasks,
         Box::pin(members),
@@ -193,8 +222,7 @@ async fn serve_admin(listener: TcpListener, fleet: Arc<Fleet>) -> anyhow::Result
     fleet
         .metrics
         .register(&mut registry, Arc::clone(&fleet.wakeups));
-    let ready =
-        move || (!fleet.caches.is_synced()).then_some("the watch caches are not filled yet");
+    let ready = move || (!fleet.placer.is_ready()).then_some("the watch caches are not filled yet");
     operator::admin::serve(listener, Arc::new(registry), ready)
         .await
         .context("serve the admin endpoint")
@@ -208,19 +236,24 @@ async fn follow_gateway_api(caches: Caches, wakeups: Arc<Wakeups>) {
     }
 }
 
-/// Tries again what has failed, as soon as the API server answers again.
-async fn follow_recoveries(wakeups: Arc<Wakeups>, recoveries: watch::Receiver<u64>) {
+/// Tries again what has failed, as soon as the API server answers again; and follows the coming and going of the Gateway API.
+async fn follow_api_server(
+    caches: Caches,
+    wakeups: Arc<Wakeups>,
+    recoveries: watch::Receiver<u64>,
+) {
+    let gateway_api = follow_gateway_api(caches, Arc::clone(&wakeups));
     let servers = wakeups.servers.retry_on(recoveries.clone());
-    tokio::join!(servers, wakeups.members.retry_on(recoveries));
+    tokio::join!(gateway_api, servers, wakeups.members.retry_on(recoveries));
 }
 
 async fn reconcile_servers(
-    caches: Caches,
+    placer: Arc<Placer>,
     reconciler: Arc<Reconciler>,
     wakeups: Arc<Wakeups>,
     backoff: Backoff,
 ) {
-    caches.synced().await;
+    placer.ready().await;
     tracing::info!("caches filled");
     wakeups
         .servers

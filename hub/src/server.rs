@@ -1,4 +1,9 @@
-//! One pass over one InferenceServer: snapshot, plan, apply, report. Decides nothing: `hub-plan` does.
+//! One pass over one InferenceServer: snapshot, plan, steps, report. Decides nothing: `hub-plan` does, and the steps of
+//! [`plugin`].
+
+pub mod actors;
+mod pass;
+pub mod plugin;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -7,18 +12,23 @@ use crds::{
     v1alpha1::{GatewayReference, InferenceServer},
 };
 use hub_plan::{
-    Plan,
-    facts::{Facts, Failure, GatewayName},
+    facts::{Facts, GatewayName},
     routes,
 };
 use ipnet::IpNet;
 use kube::{Api, Client, Resource};
-use operator::{cache::ObjectKey, wake::Next};
+use operator::{
+    cache::ObjectKey,
+    conditions::{Again, Engine, Outcome, Pace, Plugin},
+    wake::Next,
+};
 use serde_json::json;
 
+pub use self::pass::Pass;
+use self::plugin::{ServerPlugin, steps_of};
 use crate::{
-    apply::{Applied, Applier},
     clock::Clock,
+    endpoints::{Provider, Publisher, Target},
     metrics::Metrics,
     observe::Caches,
     place::{Placer, has_finalizer},
@@ -26,18 +36,16 @@ use crate::{
     resolve::Resolver,
 };
 
+/// One bad cluster holds up no other.
+const ENGINE: Engine = Engine {
+    pace: Pace::AllSteps,
+    kill_reason: None,
+};
+
 /// Reconciles InferenceServers.
 pub struct Reconciler {
-    client: Client,
-    caches: Caches,
-    placer: Arc<Placer>,
-    resolver: Arc<Resolver>,
-    applier: Applier,
-    clock: Clock,
-    metrics: Arc<Metrics>,
+    parts: Parts,
     events: Events,
-    gateway: Option<GatewayReference>,
-    refused_cidrs: Vec<IpNet>,
 }
 
 /// What a reconciler works with.
@@ -50,48 +58,45 @@ pub struct Parts {
     pub placer: Arc<Placer>,
     /// Addresses of host names.
     pub resolver: Arc<Resolver>,
+    /// Where clusters admit traffic.
+    pub provider: Arc<dyn Provider>,
+    /// What is published of that.
+    pub publisher: Arc<dyn Publisher>,
+    /// The steps that servers go through.
+    pub plugin: Arc<dyn ServerPlugin>,
     /// What time it is.
     pub clock: Clock,
     /// What is counted.
     pub metrics: Arc<Metrics>,
+    /// What routes attach to, where the server does not say.
+    pub gateway: Option<GatewayReference>,
+    /// Nothing within them is published.
+    pub refused_cidrs: Vec<IpNet>,
 }
 
 impl Reconciler {
-    /// Routes attach to `gateway`; nothing within `refused_cidrs` is published.
-    pub fn new(parts: Parts, gateway: Option<GatewayReference>, refused_cidrs: Vec<IpNet>) -> Self {
-        let Parts {
-            client,
-            caches,
-            placer,
-            resolver,
-            clock,
-            metrics,
-        } = parts;
-        let applier = Applier::new(client.clone(), caches.clone(), clock, Arc::clone(&metrics));
-        let events = Events::new(client.clone());
-        Self {
-            client,
-            caches,
-            placer,
-            resolver,
-            applier,
-            clock,
-            metrics,
-            events,
-            gateway,
-            refused_cidrs,
-        }
+    /// Nothing has been looked at yet.
+    pub fn new(parts: Parts) -> Self {
+        let events = Events::new(parts.client.clone());
+        Self { parts, events }
     }
 
     /// One pass.
     pub async fn reconcile(self: Arc<Self>, key: ObjectKey) -> Next {
-        let Some(server) = self.caches.servers.get(&key) else {
-            self.placer.place(&key);
-            self.metrics.published(&key, None);
-            self.resolver.forget(&key);
+        let Parts {
+            caches,
+            placer,
+            resolver,
+            metrics,
+            ..
+        } = &self.parts;
+        let Some(server) = caches.servers.get(&key) else {
+            placer.place(&key);
+            metrics.published(&key, None);
+            resolver.forget(&key);
             return Next::Rest;
         };
-        self.metrics.passed();
+        metrics.passed();
         // No member is told anything before the finalizer says that it has to be asked on the way out.
         if server.metadata.deletion_timestamp.is_none() && !has_finalizer(&server) {
             match self.set_finalizer(&server, true).await {
@@ -99,112 +104,152 @@ impl Reconciler {
                 Err(error) => return retry(&key, &error),
             }
         }
-        self.placer.place(&key);
-        let Some(plan) = self.plan(&key, Vec::new()) else {
+        let Some((pass, outcome)) = self.take_steps(&key).await else {
             return Next::Rest;
         };
-        let Applied {
-            failures,
-            postponed,
-        } = self.applier.apply(&key, &plan).await;
-        // The status speaks of what is published: it comes with the rest.
-        if let Some(wait) = postponed {
-            return Next::After(wait);
+        for reason in &outcome.failures {
+            metrics.failed(reason);
         }
-        // Also what is refused for good: what stands in the way is often somebody else's, which no watch of ours shows.
-        let apply_again = !failures.is_empty();
-        let plan_failures: Vec<_> = failures.iter().map(|failure| failure.reason).collect();
-        // What was written is in the caches: the status speaks of the world after the writes.
-        let applied = plan;
-        let Some(plan) = self.plan(&key, failures) else {
-            return Next::Rest;
-        };
-        // A member has spoken meanwhile: the status must not say that it is published what is still to be written.
-        let asks_more = plan.slices != applied.slices
-            || plan.services != applied.services
-            || plan.routes != applied.routes;
-        if asks_more && !apply_again {
-            return Next::After(Duration::ZERO);
+        // The status speaks of what is published: it comes with what has to wait for its turn.
+        if let Some(wait) = outcome.wait() {
+            return match outcome.failures.as_slice() {
+                [] => Next::After(wait),
+                _ => Next::RetryWithin(wait),
+            };
         }
-        for failure in &plan_failures {
-            self.metrics.failed(failure);
-        }
-        self.metrics.published(&key, Some(&plan));
-        let failed = match self.report(&key, &plan).await {
-            Ok(()) => apply_again,
-            Err(error) => retry(&key, &error) == Next::Retry,
-        };
-        match (failed, plan.due.map(|due| self.clock.until(due))) {
-            (true, Some(within)) => Next::RetryWithin(within),
-            (true, None) => Next::Retry,
-            (false, Some(within)) => Next::After(within),
-            (false, None) => Next::Rest,
+        metrics.published(&key, Some(&pass.plan));
+        let reported = self.report(&pass, &outcome).await;
+        self.next(&pass, &outcome, reported)
+    }
+
+    /// Takes the steps of the server until nothing is left to write: each time on what is there after the last. `None`: it is
+    /// gone.
+    async fn take_steps(&self, key: &ObjectKey) -> Option<(Pass, Outcome)> {
+        let mut turns = 0;
+        loop {
+            let mut pass = self.look(key)?;
+            let steps = steps_of(self.parts.plugin.as_ref(), &pass.server);
+            let outcome = ENGINE.run(steps, &mut pass).await;
+            turns += 1;
+            // A step that says it is done each time it is run, and never when it is asked, must not go round for ever.
+            if outcome.again != Again::AtOnce || turns > steps.actors().len() {
+                return Some((pass, outcome));
+            }
         }
     }
 
-    fn plan(&self, key: &ObjectKey, failures: Vec<Failure>) -> Option<Plan> {
-        let server = self.caches.servers.get(key)?;
-        let profile = self
-            .caches
-            .profiles
-            .get(&ObjectKey::new("", &server.spec.runtime.profile));
-        let mut clusters = self.placer.clusters(&server);
-        self.resolver.resolve(key, &mut clusters);
+    fn next(&self, pass: &Pass, outcome: &Outcome, reported: Result<(), report::Error>) -> Next {
+        let failed = match reported {
+            Ok(()) => !outcome.failures.is_empty(),
+            Err(error) => retry(&pass.key, &error) == Next::Retry,
+        };
+        let due = pass.plan.due.map(|due| self.parts.clock.until(due));
+        let within = match outcome.again {
+            Again::AtOnce => Some(Duration::ZERO),
+            Again::After(_) | Again::OnEvent => due,
+        };
+        // Also what is refused for good: what stands in the way is often somebody else's, which no watch of ours shows.
+        match (failed, outcome.terminal, within) {
+            (true, _, Some(within)) => Next::RetryWithin(within),
+            (true, _, None) => Next::Retry,
+            (false, true, Some(within)) => Next::After(within),
+            (false, true, None) => Next::Rest,
+            (false, false, within) => Next::Recheck { within },
+        }
+    }
+
+    /// Tells each member what it is to hold, then looks at the server; `None`: it is gone.
+    fn look(&self, key: &ObjectKey) -> Option<Pass> {
+        let Parts {
+            caches,
+            placer,
+            resolver,
+            provider,
+            publisher,
+            ..
+        } = &self.parts;
+        placer.place(key);
+        let server = caches.servers.get(key)?;
+        let profile = ObjectKey::new("", &server.spec.runtime.profile);
+        let profile = caches.profiles.get(&profile);
+        let mut clusters = placer.clusters(&server);
+        for (cluster, facts) in &mut clusters {
+            let target = Target {
+                server: &server,
+                cluster,
+                facts,
+            };
+            facts.endpoint = provider.resolve(&target);
+        }
+        resolver.resolve(key, &mut clusters);
         let facts = Facts {
             server: &server,
             profile: profile.as_deref(),
             clusters,
-            gateway: self.gateway.as_ref(),
-            gateway_api: self.caches.routes.is_installed(),
-            refused_cidrs: &self.refused_cidrs,
-            route_schema: *self.caches.route_schema.borrow(),
+            gateway: self.parts.gateway.as_ref(),
+            gateway_api: caches.routes.is_installed(),
+            refused_cidrs: &self.parts.refused_cidrs,
+            route_schema: *caches.route_schema.borrow(),
             gateways: self.gateways(&server),
-            observed: self.caches.discovery(&server),
-            failures,
-            fleet: self.placer.fleet(),
+            observed: caches.discovery(&server),
+            published: publisher.get(&server),
+            fleet: placer.fleet(),
         };
-        Some(hub_plan::plan(&facts, self.clock.now()))
+        let plan = hub_plan::plan(&facts, self.parts.clock.now());
+        Some(Pass::new(key.clone(), server, plan))
     }
 
     /// Those that exist of the Gateways that the server's routes attach to.
     fn gateways(&self, server: &InferenceServer) -> BTreeSet<GatewayName> {
-        let mut gateways = routes::gateways(server, self.gateway.as_ref());
+        let mut gateways = routes::gateways(server, self.parts.gateway.as_ref());
         gateways.retain(|(namespace, name)| {
             let key = ObjectKey::new(namespace, name);
-            self.caches.gateways.get(&key).is_some()
+            self.parts.caches.gateways.get(&key).is_some()
         });
         gateways
     }
 
-    async fn report(&self, key: &ObjectKey, plan: &Plan) -> Result<(), report::Error> {
-        let Some(server) = self.caches.servers.get(key) else {
+    async fn report(&self, pass: &Pass, outcome: &Outcome) -> Result<(), report::Error> {
+        let Parts { caches, .. } = &self.parts;
+        let Pass { key, plan, .. } = pass;
+        let Some(server) = caches.servers.get(key) else {
             return Ok(());
         };
-        if plan.release && has_finalizer(&server) {
-            for cluster in &plan.unconfirmed {
-                let record = ObjectKey::new("", cluster.as_str());
-                if let Some(record) = self.caches.members.get(&record) {
-                    let written = member::record(&self.client, &record, &server).await?;
-                    self.caches.members.note(written);
-                }
-            }
-            tracing::info!(server = %key, unconfirmed = plan.unconfirmed.len(), "released");
-            return self.set_finalizer(&server, false).await;
+        let deleted = server.metadata.deletion_timestamp.is_some();
+        if deleted && plan.emptied && outcome.satisfied && has_finalizer(&server) {
+            return self.release(pass, &server).await;
         }
-        if server.status.as_ref() == Some(&plan.status) {
+        let mut status = plan.status(&server, &pass.steps, self.parts.clock.now());
+        self.parts.plugin.finish(pass, &mut status);
+        if server.status.as_ref() == Some(&status) {
             return Ok(());
         }
         let before = server.status.as_ref();
         let before = before.map_or(&[][..], |status| &status.conditions);
-        let after = &plan.status.conditions;
+        let after = &status.conditions;
         report::transitions(key, before, after);
-        let patch = json!({"metadata": {"uid": server.metadata.uid}, "status": plan.status});
+        let patch = json!({"metadata": {"uid": server.metadata.uid}, "status": status});
         let written = report::patch_status(&self.servers_of(&server), &server, &patch).await?;
-        self.caches.servers.note(written);
-        self.metrics.wrote();
+        caches.servers.note(written);
+        self.parts.metrics.wrote();
         let of = server.object_ref(&());
         self.events.transitions(&of, before, after).await;
         Ok(())
+    }
+
+    /// Lets the server go, and puts down whom has to be told of it later.
+    async fn release(&self, pass: &Pass, server: &InferenceServer) -> Result<(), report::Error> {
+        let Parts { client, caches, .. } = &self.parts;
+        let unconfirmed = &pass.plan.unconfirmed;
+        for cluster in unconfirmed {
+            let record = ObjectKey::new("", cluster.as_str());
+            if let Some(record) = caches.members.get(&record) {
+                let written = member::record(client, &record, server).await?;
+                caches.members.note(written);
+            }
+        }
+        tracing::info!(server = %pass.key, unconfirmed = unconfirmed.len(), "released");
+        self.set_finalizer(server, false).await
     }
 
     async fn set_finalizer(
@@ -214,14 +259,14 @@ impl Reconciler {
     ) -> Result<(), report::Error> {
         let api = self.servers_of(server);
         let written = report::set_finalizer(&api, server, labels::CLEANUP, held).await?;
-        self.caches.servers.note(written);
+        self.parts.caches.servers.note(written);
         Ok(())
     }
 
     /// The servers of a server's namespace.
     fn servers_of(&self, server: &InferenceServer) -> Api<InferenceServer> {
         let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
-        Api::namespaced(self.client.clone(), namespace)
+        Api::namespaced(self.parts.client.clone(), namespace)
     }
 }
 

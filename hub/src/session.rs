@@ -68,7 +68,7 @@ impl fleet_server::Fleet for Service {
         request: Request<EnrollRequest>,
     ) -> Result<Response<EnrollResponse>, Status> {
         let Self(fleet) = self;
-        if !fleet.caches.is_synced() {
+        if !fleet.placer.is_ready() {
             return Err(Status::unavailable("the hub is starting; try again"));
         }
         let certificate_pem = fleet
@@ -131,7 +131,7 @@ impl Fleet {
         peer: &PeerIdentity,
         hello: &Hello,
     ) -> Result<Stream, Box<HubMessage>> {
-        if !self.caches.is_synced() {
+        if !self.placer.is_ready() {
             let mut message = reject(RejectReason::Busy, "the hub is starting");
             if let Some(hub_message::Body::Reject(reject)) = &mut message.body {
                 reject.retry_after_ms = BUSY_RETRY_MS;

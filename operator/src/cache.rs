@@ -13,6 +13,7 @@ use std::{
 };
 
 use futures::StreamExt;
+use k8s_openapi::jiff::Timestamp;
 use kube::{
     Api, Resource, ResourceExt,
     runtime::watcher::{self, Event},
@@ -267,6 +268,15 @@ where
     pub fn note(&self, mut written: K) {
         (self.trim)(&mut written);
         self.write().note(ObjectKey::of(&written), written);
+    }
+
+    /// Takes a deletion of our own that the API server has taken, so that the next plan does not ask for it again. The watch
+    /// says when the object is gone.
+    pub fn leave(&self, key: &ObjectKey, uid: &str, at: Timestamp)
+    where
+        K: Clone,
+    {
+        self.write().leave(key, uid, at);
     }
 
     /// Returns whether that is news.

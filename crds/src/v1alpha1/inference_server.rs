@@ -166,7 +166,7 @@ pub struct Runtime {
 }
 
 /// The model to serve.
-#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Model {
     /// Where the model is, such as `s3://models/llama-3` or `hf://org/name`.

@@ -16,7 +16,7 @@ use self::bounds::Bounds;
 use crate::{
     drain::{Drain, drain},
     facts::{ClusterFacts, Facts, Membership, Step, StepFacts},
-    memory::{Memory, by_cluster, of_cluster, remembered},
+    memory::PublishedEndpoint,
     placements::is_leaving,
     silence::{self, Candidate, Silence, silence},
     tiers,
@@ -78,7 +78,7 @@ pub enum Part {
 struct Draft<'a> {
     name: &'a ClusterName,
     facts: &'a ClusterFacts,
-    memory: Memory,
+    memory: PublishedEndpoint,
     weight: Option<u32>,
     tier: u32,
     /// Its part of the server is to go.
@@ -88,7 +88,6 @@ struct Draft<'a> {
 
 /// Judges every cluster, in the order of their names.
 pub fn judge(facts: &Facts<'_>, now: Timestamp) -> Vec<Cluster> {
-    let slices = by_cluster(facts.observed.slices.iter().map(AsRef::as_ref));
     let targets: BTreeMap<_, _> = facts
         .server
         .spec
@@ -100,7 +99,7 @@ pub fn judge(facts: &Facts<'_>, now: Timestamp) -> Vec<Cluster> {
         .clusters
         .iter()
         .map(|(name, cluster)| {
-            let memory = remembered(of_cluster(&slices, name), facts.name(), name);
+            let memory = facts.published.get(name).cloned().unwrap_or_default();
             let target = targets.get(name.as_str()).copied();
             draft(facts, name, cluster, memory, target, now)
         })
@@ -126,7 +125,7 @@ fn draft<'a>(
     facts: &'a Facts<'_>,
     name: &'a ClusterName,
     cluster: &'a ClusterFacts,
-    memory: Memory,
+    memory: PublishedEndpoint,
     target: Option<&ClusterTarget>,
     now: Timestamp,
 ) -> Draft<'a> {
@@ -153,7 +152,7 @@ impl Draft<'_> {
         if self.facts.reporting {
             endpoint::is_routable(self.facts)
         } else {
-            self.memory.serving && self.memory.draining_since.is_none()
+            self.memory.served() && self.memory.draining_since.is_none()
         }
     }
 
@@ -206,7 +205,7 @@ impl Draft<'_> {
             silent_since: self
                 .silence
                 .unready_since()
-                .filter(|_| self.memory.serving && !self.withdrawn()),
+                .filter(|_| self.memory.served() && !self.withdrawn()),
             silence: self.silence,
             due: found.due,
             replicas: self
@@ -238,7 +237,7 @@ impl Draft<'_> {
             return endpoint::silent(self.name, self.silence, &self.memory);
         }
         let mut found = if unheard {
-            endpoint::silent(self.name, self.silence, &Memory::default())
+            endpoint::silent(self.name, self.silence, &PublishedEndpoint::default())
         } else {
             let bounds = Bounds {
                 allowed: &self.facts.allowed_cidrs,

@@ -1,18 +1,27 @@
 //! The conditions of an InferenceServer: one file and one pure function each, listed here in their order.
+//!
+//! Each is a step's, and says how the step would be if what is planned were written; whoever takes the steps says what became
+//! of that. [`Ready`] and [`Available`] are what all of it comes to.
+//!
+//! [`Ready`]: crds::condition::READY
+//! [`Available`]: crds::condition::AVAILABLE
 
 mod available;
 mod backend_provision;
+mod cleanup;
 mod discovery_route_provision;
 mod endpoint_publish;
 mod health_check;
 mod model_config_provision;
 mod ready;
+mod route_cleanup;
 mod traffic_route_provision;
 mod validation;
 
 use crds::{
     condition::{State, Verdict},
     reason,
+    v1alpha1::InferenceServer,
 };
 
 use crate::{
@@ -22,34 +31,65 @@ use crate::{
     placements::is_leaving,
 };
 
-/// Judges everything, on every pass: one failure never hides another's verdict.
-///
-/// A server on its way out has no steps of creation any more.
-pub fn judge(facts: &Facts<'_>, clusters: &[Cluster], discovery: &Discovery) -> Vec<Verdict> {
-    let targets: Vec<_> = clusters
-        .iter()
-        .filter(|cluster| cluster.weight.is_some())
-        .collect();
-    let available = available::available(facts, &targets);
+/// Judges every step, on every pass: one failure never hides another's verdict. A server on its way out has no steps of
+/// creation any more.
+pub(crate) fn steps(
+    facts: &Facts<'_>,
+    clusters: &[Cluster],
+    discovery: &Discovery,
+) -> Vec<Verdict> {
     if is_leaving(facts.server) {
-        return vec![ready::leaving(facts, clusters), available];
+        return vec![
+            route_cleanup::route_cleanup(facts, clusters),
+            cleanup::cleanup(facts, clusters),
+        ];
     }
+    let targets = targets(clusters);
     let steps = vec![
         validation::validation(facts),
         backend_provision::backend_provision(&targets),
-        endpoint_publish::endpoint_publish(facts, &targets, discovery),
+        endpoint_publish::endpoint_publish(&targets, discovery),
         discovery_route_provision::discovery_route_provision(facts),
         traffic_route_provision::traffic_route_provision(&targets),
         model_config_provision::model_config_provision(&targets),
         health_check::health_check(&targets),
     ];
-    let steps: Vec<_> = steps
+    steps
         .into_iter()
         .map(|verdict| unless_quiet(facts, &targets, verdict))
-        .collect();
-    let mut verdicts = vec![ready::ready(&targets, &steps), available];
-    verdicts.extend(steps);
+        .collect()
+}
+
+/// What all of it comes to: Ready and Available, then the steps.
+pub(crate) fn conclusion(
+    server: &InferenceServer,
+    clusters: &[Cluster],
+    steps: &[Verdict],
+) -> Vec<Verdict> {
+    let targets = targets(clusters);
+    let ready = if is_leaving(server) {
+        ready::leaving(server, clusters)
+    } else {
+        ready::ready(&targets, steps)
+    };
+    let mut verdicts = vec![ready, available::available(server, &targets)];
+    verdicts.extend_from_slice(steps);
     verdicts
+}
+
+fn targets(clusters: &[Cluster]) -> Vec<&Cluster> {
+    let targets = clusters.iter().filter(|cluster| cluster.weight.is_some());
+    targets.collect()
+}
+
+/// Who is waited for, on the way out.
+fn held(clusters: &[Cluster]) -> Option<String> {
+    let mut held = clusters.iter().filter(|cluster| cluster.is_left());
+    let first = held.next()?;
+    Some(match held.count() {
+        0 => format!("waits for one cluster: {}", first.message),
+        more => format!("waits for {} clusters: {}", more + 1, first.message),
+    })
 }
 
 /// Where nothing but a cluster that can't be heard for the moment keeps a verdict open, the last one on the same
@@ -112,23 +152,4 @@ fn over_step(kind: &'static str, targets: &[&Cluster], step: Step, done: &str) -
         .map(|(cluster, _, facts)| (cluster, facts))
         .collect();
     over_clusters(kind, &found, done)
-}
-
-/// What the hub's own API server did not take, of one kind of object.
-fn failure(kind: &'static str, facts: &Facts<'_>, objects: &[&str]) -> Option<Verdict> {
-    let failure = facts
-        .failures
-        .iter()
-        .find(|failure| objects.contains(&failure.kind.as_str()))?;
-    let state = if failure.passing {
-        State::Unknown
-    } else {
-        State::False
-    };
-    Some(Verdict::new(
-        kind,
-        state,
-        failure.reason,
-        failure.message.clone(),
-    ))
 }

@@ -1,21 +1,15 @@
 //! Draining: what is taken out of the traffic goes on with the requests that it has, for a while, before it goes.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use crds::{
     ClusterName,
     v1alpha1::{DeletionPolicy, InferenceServer},
 };
-use k8s_openapi::{
-    api::discovery::v1::EndpointSlice,
-    jiff::{SignedDuration, Timestamp},
-};
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use crate::{
-    memory::{Memory, by_cluster, remembered},
+    memory::PublishedEndpoint,
     placements::{is_leaving, targets},
 };
 
@@ -31,8 +25,8 @@ pub enum Drain {
 }
 
 /// How far the endpoints of a cluster are that go.
-pub fn drain(server: &InferenceServer, memory: &Memory, now: Timestamp) -> Drain {
-    if memory.addresses.is_empty() || !memory.serving {
+pub fn drain(server: &InferenceServer, memory: &PublishedEndpoint, now: Timestamp) -> Drain {
+    if memory.addresses.is_empty() || !memory.served() {
         return Drain::Nothing;
     }
     let since = memory.draining_since.unwrap_or(now);
@@ -48,7 +42,7 @@ pub fn drain(server: &InferenceServer, memory: &Memory, now: Timestamp) -> Drain
 /// then. `leaving` are those whose MemberCluster is being deleted.
 pub fn draining(
     server: &InferenceServer,
-    slices: &[Arc<EndpointSlice>],
+    published: &BTreeMap<ClusterName, PublishedEndpoint>,
     leaving: &BTreeMap<ClusterName, DeletionPolicy>,
     now: Timestamp,
 ) -> BTreeSet<ClusterName> {
@@ -58,16 +52,11 @@ pub fn draining(
         targets(server)
     };
     staying.retain(|cluster| !leaving.contains_key(cluster));
-    let name = server.metadata.name.as_deref().unwrap_or_default();
-    by_cluster(slices.iter().map(AsRef::as_ref))
-        .into_iter()
-        .filter_map(|(cluster, slices)| Some((cluster.parse::<ClusterName>().ok()?, slices)))
-        .filter(|(cluster, _)| !staying.contains(cluster))
-        .filter(|(cluster, slices)| {
-            let memory = remembered(slices.iter().copied(), name, cluster);
-            matches!(drain(server, &memory, now), Drain::Since(..))
-        })
-        .map(|(cluster, _)| cluster)
+    published
+        .iter()
+        .filter(|(cluster, _)| !staying.contains(*cluster))
+        .filter(|(_, endpoint)| matches!(drain(server, endpoint, now), Drain::Since(..)))
+        .map(|(cluster, _)| cluster.clone())
         .collect()
 }
 

@@ -16,7 +16,7 @@ use k8s_openapi::api::{
 use crate::{
     clusters::Cluster,
     facts::Facts,
-    memory::{ByCluster, by_cluster, label, of_cluster},
+    memory::{ByCluster, PublishedEndpoint, by_cluster, label, of_cluster},
     metadata,
     shards::{number, shards},
     weights::{Class, Share, classes},
@@ -38,6 +38,8 @@ pub struct Discovery {
     pub services: Vec<Service>,
     /// All their slices.
     pub slices: Vec<EndpointSlice>,
+    /// What they say of each cluster.
+    pub endpoints: BTreeMap<ClusterName, PublishedEndpoint>,
     /// The Services that share the route's traffic, with their weights.
     pub backends: Vec<(String, u32)>,
     /// Were weight classes merged?
@@ -49,7 +51,7 @@ pub fn discovery(facts: &Facts<'_>, clusters: &[Cluster]) -> Discovery {
     let there = by_cluster(facts.observed.slices.iter().map(AsRef::as_ref));
     let published: Vec<_> = clusters
         .iter()
-        .filter(|cluster| is_published(facts, &there, cluster))
+        .filter(|cluster| is_published(facts, cluster))
         .collect();
     let shares: Vec<_> = published
         .iter()
@@ -67,6 +69,10 @@ pub fn discovery(facts: &Facts<'_>, clusters: &[Cluster]) -> Discovery {
         }
         discovery.services.push(self::service(facts, service));
     }
+    discovery.endpoints = published
+        .iter()
+        .map(|cluster| (cluster.name.clone(), endpoint_of(cluster)))
+        .collect();
     let backend = |class: &Class| (service_of(facts, class), class.weight);
     discovery.backends = classes.iter().map(backend).collect();
     discovery
@@ -114,9 +120,22 @@ fn service_of(facts: &Facts<'_>, class: &Class) -> String {
 }
 
 /// An endpoint is published once it leads somewhere, and from then on as long as it is there.
-fn is_published(facts: &Facts<'_>, there: &ByCluster<'_>, cluster: &Cluster) -> bool {
-    let base = names::discovery_service(facts.name());
-    !cluster.addresses.is_empty() && (cluster.routable || is_in(there, &base, &cluster.name))
+fn is_published(facts: &Facts<'_>, cluster: &Cluster) -> bool {
+    let before = facts.published.contains_key(&cluster.name);
+    !cluster.addresses.is_empty() && (cluster.routable || before)
+}
+
+/// `serving` tells a cluster that works from one that only takes no traffic, such as one of weight 0. What drains is `serving`
+/// and `terminating`, and never ready (EndpointSlice API, KEP-1672).
+fn endpoint_of(cluster: &Cluster) -> PublishedEndpoint {
+    PublishedEndpoint {
+        addresses: cluster.addresses.clone(),
+        port: cluster.port,
+        ready: cluster.ready,
+        serving: cluster.routable || cluster.draining_since.is_some(),
+        draining_since: cluster.draining_since,
+        silent_since: cluster.silent_since,
+    }
 }
 
 /// Has the cluster a slice under that Service?
@@ -240,6 +259,7 @@ fn slice(
     name: String,
     addresses: &BTreeSet<IpAddr>,
 ) -> EndpointSlice {
+    let of = endpoint_of(cluster);
     let mut metadata = metadata(facts, name);
     metadata.labels.get_or_insert_default().extend(
         [
@@ -251,8 +271,8 @@ fn slice(
         .map(|(name, value)| (name.to_owned(), value.to_owned())),
     );
     let moments: BTreeMap<_, _> = [
-        (labels::DRAINING_SINCE, cluster.draining_since),
-        (labels::SILENT_SINCE, cluster.silent_since),
+        (labels::DRAINING_SINCE, of.draining_since),
+        (labels::SILENT_SINCE, of.silent_since),
     ]
     .into_iter()
     .filter_map(|(name, moment)| Some((name.to_owned(), moment?.to_string())))
@@ -264,27 +284,24 @@ fn slice(
         address_type: if ipv4 { "IPv4" } else { "IPv6" }.to_owned(),
         endpoints: addresses
             .iter()
-            .map(|address| endpoint(*address, cluster))
+            .map(|address| endpoint(*address, &of))
             .collect(),
         ports: Some(vec![EndpointPort {
             name: Some(PORT_NAME.to_owned()),
-            port: Some(cluster.port.into()),
+            port: Some(of.port.into()),
             protocol: Some("TCP".to_owned()),
             app_protocol: None,
         }]),
     }
 }
 
-/// `serving` tells a cluster that works from one that only takes no traffic, such as one of weight 0. What drains is `serving`
-/// and `terminating`, and never ready (EndpointSlice API, KEP-1672).
-fn endpoint(address: IpAddr, cluster: &Cluster) -> Endpoint {
-    let terminating = cluster.draining_since.is_some();
+fn endpoint(address: IpAddr, of: &PublishedEndpoint) -> Endpoint {
     Endpoint {
         addresses: vec![address.to_string()],
         conditions: Some(EndpointConditions {
-            ready: Some(cluster.ready),
-            serving: Some(cluster.routable || terminating),
-            terminating: Some(terminating),
+            ready: Some(of.ready),
+            serving: Some(of.serving),
+            terminating: Some(of.draining_since.is_some()),
         }),
         ..Endpoint::default()
     }

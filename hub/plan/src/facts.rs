@@ -19,6 +19,8 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 
+use crate::memory::PublishedEndpoint;
+
 /// The snapshot that one server is planned from.
 #[derive(Debug)]
 pub struct Facts<'a> {
@@ -40,8 +42,8 @@ pub struct Facts<'a> {
     pub gateways: BTreeSet<GatewayName>,
     /// Our objects, as they are.
     pub observed: Observed,
-    /// Objects that could not be applied in the last pass: kind and name, reason, sentence.
-    pub failures: Vec<Failure>,
+    /// What is published of each cluster, as the publisher gives it back.
+    pub published: BTreeMap<ClusterName, PublishedEndpoint>,
     /// Who of the whole fleet can't be heard.
     pub fleet: Arc<Fleet>,
 }
@@ -66,25 +68,12 @@ pub struct Fleet {
     pub silent_since: Vec<Timestamp>,
 }
 
-/// An object that the API server did not take.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// Its kind.
-    pub kind: String,
-    /// CamelCase.
-    pub reason: &'static str,
-    /// A sentence for a person.
-    pub message: String,
-    /// It may pass by itself.
-    pub passing: bool,
-}
-
 /// Our objects of one server in the hub: each of them has the server as its controller.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
     /// Discovery Services.
     pub services: Vec<Arc<Service>>,
-    /// Their EndpointSlices: also the hub's memory of clusters that it can't hear.
+    /// Their EndpointSlices.
     pub slices: Vec<Arc<EndpointSlice>>,
     /// Discovery HTTPRoutes.
     pub routes: Vec<Arc<HttpRoute>>,
@@ -105,6 +94,8 @@ pub struct ClusterFacts {
     pub gone: bool,
     /// Why the agent can't apply the value that is wanted now.
     pub refusal: Option<Refusal>,
+    /// Why it can't be said which model it is to serve.
+    pub model_refusal: Option<Refusal>,
     /// The last report of the placement.
     pub placement: Option<PlacementFacts>,
     /// The last report of the endpoint.
@@ -127,7 +118,7 @@ pub enum Membership {
     Leaving,
 }
 
-/// Why an agent can't apply a value.
+/// Why an agent can't apply a value, or none can be given to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// CamelCase.
@@ -230,15 +221,18 @@ pub enum Kind {
 }
 
 impl Reference {
-    pub(crate) fn route(meta: &ObjectMeta) -> Self {
+    /// Of an HTTPRoute.
+    pub fn route(meta: &ObjectMeta) -> Self {
         Self::of(Kind::Route, meta)
     }
 
-    pub(crate) fn slice(meta: &ObjectMeta) -> Self {
+    /// Of an EndpointSlice.
+    pub fn slice(meta: &ObjectMeta) -> Self {
         Self::of(Kind::Slice, meta)
     }
 
-    pub(crate) fn service(meta: &ObjectMeta) -> Self {
+    /// Of a Service.
+    pub fn service(meta: &ObjectMeta) -> Self {
         Self::of(Kind::Service, meta)
     }
 

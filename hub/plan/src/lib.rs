@@ -10,7 +10,7 @@
 //! * [`endpoints`], `shards` and [`weights`]: the discovery Services and their EndpointSlices;
 //! * [`routes`]: the discovery HTTPRoutes;
 //! * [`conditions`]: one file and one function per condition;
-//! * [`status`]: the status that carries them.
+//! * [`status`]: the status that carries them, once the steps have been taken.
 
 pub mod clusters;
 pub mod conditions;
@@ -26,10 +26,12 @@ pub mod status;
 mod tiers;
 pub mod weights;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crds::{
-    ClusterName, labels,
+    ClusterName,
+    condition::Verdict,
+    labels,
     v1alpha1::{InferenceServer, InferenceServerStatus},
 };
 use gateway_api::httproutes::HttpRoute;
@@ -42,10 +44,11 @@ use k8s_openapi::{
 use crate::{
     clusters::{Cluster, Part},
     facts::{Facts, Observed, Reference},
+    memory::PublishedEndpoint,
 };
 
 /// All that the hub does for one server. No choices are left in it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// The discovery objects, in the order in which they are applied: what a route names exists before it.
     pub services: Vec<Service>,
@@ -53,24 +56,32 @@ pub struct Plan {
     pub slices: Vec<EndpointSlice>,
     /// The discovery HTTPRoutes. None while the Gateway API is not installed.
     pub routes: Vec<HttpRoute>,
-    /// Objects of ours that are no longer wanted, routes first.
+    /// What is published of each cluster, whatever objects say so.
+    pub endpoints: BTreeMap<ClusterName, PublishedEndpoint>,
+    /// Discovery HTTPRoutes of ours that are no longer wanted.
+    pub surplus_routes: Vec<Reference>,
+    /// Slices and Services of ours that are no longer wanted, and that no live route names.
     pub surplus: Vec<Reference>,
-    /// May the server's finalizer go?
-    pub release: bool,
+    /// How each target is, and every other cluster that holds a part.
+    pub clusters: Vec<Cluster>,
+    /// How each step would be if all of this were written: those of creation, or those of the way out.
+    pub steps: Vec<Verdict>,
+    /// Is something of the server published or placed already?
+    pub begun: bool,
+    /// Is every member done with a server that is on its way out? What is published may go.
+    pub emptied: bool,
     /// The clusters that have to be told later of what they are to let go; recorded before the finalizer goes.
     pub unconfirmed: Vec<ClusterName>,
-    /// What the server's status is to be.
-    pub status: InferenceServerStatus,
     /// When time alone changes the plan.
     pub due: Option<Timestamp>,
 }
 
-/// Plans the discovery objects and the status of one server.
+/// Plans the discovery objects of one server, and judges its steps.
 pub fn plan(facts: &Facts<'_>, now: Timestamp) -> Plan {
     let clusters = clusters::judge(facts, now);
-    let empty = !clusters.iter().any(Cluster::is_left);
     let leaving = placements::is_leaving(facts.server);
-    let discovery = if leaving && empty && !facts.is_deleted() {
+    let emptied = leaving && !clusters.iter().any(Cluster::is_left);
+    let discovery = if emptied {
         endpoints::Discovery::default()
     } else {
         endpoints::discovery(facts, &clusters)
@@ -80,29 +91,53 @@ pub fn plan(facts: &Facts<'_>, now: Timestamp) -> Plan {
     } else {
         routes::discovery(facts, &discovery)
     };
-    let release = facts.is_deleted() && empty;
-    let verdicts = conditions::judge(facts, &clusters, &discovery);
-    let status = status::status(facts, &clusters, &verdicts, now);
-    let surplus = surplus(facts, &discovery, &routes);
+    let steps = conditions::steps(facts, &clusters, &discovery);
+    let surplus = surplus(facts, &discovery);
+    let surplus_routes = surplus_routes(facts, &routes);
     let discovery = if leaving {
         still_there(facts, discovery)
     } else {
         discovery
     };
+    let let_go = clusters
+        .iter()
+        .filter(|cluster| emptied && facts.is_deleted() && cluster.part == Part::LetGo);
     Plan {
         services: discovery.services,
         slices: discovery.slices,
         routes,
+        endpoints: discovery.endpoints,
+        surplus_routes,
         surplus,
-        release,
-        unconfirmed: clusters
-            .iter()
-            .filter(|cluster| release && cluster.part == Part::LetGo)
-            .map(|cluster| cluster.name.clone())
-            .collect(),
-        status,
+        begun: is_begun(facts),
+        emptied,
+        unconfirmed: let_go.map(|cluster| cluster.name.clone()).collect(),
         due: clusters.iter().filter_map(|cluster| cluster.due).min(),
+        steps,
+        clusters,
     }
+}
+
+impl Plan {
+    /// The server's status, by what the steps came to.
+    pub fn status(
+        &self,
+        server: &InferenceServer,
+        steps: &[Verdict],
+        now: Timestamp,
+    ) -> InferenceServerStatus {
+        let verdicts = conditions::conclusion(server, &self.clusters, steps);
+        status::status(server, &self.clusters, &verdicts, now)
+    }
+}
+
+/// Is something of it published or placed, so that it has to be kept right whatever becomes of the specification?
+fn is_begun(facts: &Facts<'_>) -> bool {
+    let placed = facts
+        .clusters
+        .values()
+        .any(|cluster| cluster.placement.is_some());
+    placed || !facts.published.is_empty() || !facts.observed.services.is_empty()
 }
 
 /// What of the plan exists already: on its way out a server gets nothing new, whatever takes away what it had.
@@ -128,52 +163,55 @@ fn still_there(facts: &Facts<'_>, mut discovery: endpoints::Discovery) -> endpoi
     discovery
 }
 
-/// What we own and the plan no longer has: routes go before what they name.
-fn surplus(
-    facts: &Facts<'_>,
-    discovery: &endpoints::Discovery,
-    routes: &[HttpRoute],
-) -> Vec<Reference> {
-    let route_names: BTreeSet<_> = routes
-        .iter()
-        .filter_map(|route| route.metadata.name.as_deref())
-        .collect();
-    let slice_names: BTreeSet<_> = discovery
-        .slices
-        .iter()
-        .filter_map(|slice| slice.metadata.name.as_deref())
-        .collect();
-    let service_names: BTreeSet<_> = discovery
-        .services
-        .iter()
-        .filter_map(|service| service.metadata.name.as_deref())
-        .collect();
-    let absent = |meta: &ObjectMeta, names: &BTreeSet<&str>| {
-        // What is on its way out already is not told again.
-        meta.deletion_timestamp.is_none()
-            && !meta
-                .name
-                .as_deref()
-                .is_some_and(|name| names.contains(name))
-    };
+/// The routes that we own and the plan no longer has.
+fn surplus_routes(facts: &Facts<'_>, routes: &[HttpRoute]) -> Vec<Reference> {
+    let wanted = names(routes.iter().map(|route| &route.metadata));
+    let there = facts.observed.routes.iter().map(|route| &route.metadata);
+    there
+        .filter(|meta| is_surplus(meta, &wanted))
+        .map(Reference::route)
+        .collect()
+}
+
+/// The slices and Services that we own and the plan no longer has. What a live route names stays, with its slices, until the
+/// route names it no longer.
+fn surplus(facts: &Facts<'_>, discovery: &endpoints::Discovery) -> Vec<Reference> {
     let observed = &facts.observed;
-    let routes = observed
+    let named: BTreeSet<&str> = observed
         .routes
         .iter()
-        .filter(|route| absent(&route.metadata, &route_names));
-    let slices = observed
+        .flat_map(|route| route.spec.rules.iter().flatten())
+        .flat_map(|rule| rule.backend_refs.iter().flatten())
+        .map(|backend| backend.name.as_str())
+        .collect();
+    let services = names(discovery.services.iter().map(|service| &service.metadata));
+    let slices = names(discovery.slices.iter().map(|slice| &slice.metadata));
+    let is_needed = |service: Option<&str>| {
+        service.is_some_and(|name| named.contains(name) && !services.contains(name))
+    };
+    let surplus_slices = observed
         .slices
         .iter()
-        .filter(|slice| absent(&slice.metadata, &slice_names));
-    let services = observed
+        .filter(|slice| is_surplus(&slice.metadata, &slices))
+        .filter(|slice| !is_needed(memory::label(slice, labels::SERVICE_NAME)))
+        .map(|slice| Reference::slice(&slice.metadata));
+    let surplus_services = observed
         .services
         .iter()
-        .filter(|service| absent(&service.metadata, &service_names));
-    routes
-        .map(|route| Reference::route(&route.metadata))
-        .chain(slices.map(|slice| Reference::slice(&slice.metadata)))
-        .chain(services.map(|service| Reference::service(&service.metadata)))
-        .collect()
+        .map(|service| &service.metadata)
+        .filter(|meta| is_surplus(meta, &services) && !is_needed(meta.name.as_deref()))
+        .map(Reference::service);
+    surplus_slices.chain(surplus_services).collect()
+}
+
+fn names<'a>(objects: impl Iterator<Item = &'a ObjectMeta>) -> BTreeSet<&'a str> {
+    objects.filter_map(|meta| meta.name.as_deref()).collect()
+}
+
+/// What is on its way out already is not told again.
+fn is_surplus(meta: &ObjectMeta, wanted: &BTreeSet<&str>) -> bool {
+    let name = meta.name.as_deref();
+    meta.deletion_timestamp.is_none() && !name.is_some_and(|name| wanted.contains(name))
 }
 
 /// Who every discovery object is, and whose.

@@ -1,23 +1,49 @@
-//! The hub's memory of endpoints: what a cluster last had, read back from the EndpointSlices. A restart forgets nothing of it.
+//! The hub's memory of endpoints: what is published of each cluster, as whoever publishes them gives it back. By default it is
+//! read from the EndpointSlices: a restart forgets nothing of it.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
 use crds::{ClusterName, labels, names};
 use k8s_openapi::{api::discovery::v1::EndpointSlice, jiff::Timestamp};
 
-/// What the slices say of a cluster.
+/// What is published of one cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Memory {
-    /// The published addresses, sorted.
+pub struct PublishedEndpoint {
+    /// Where it admits traffic, sorted.
     pub addresses: Vec<IpAddr>,
-    /// Their port.
+    /// The port of all of them. They speak plain HTTP.
     pub port: u16,
-    /// Did a request that arrived there reach a model server, as the cluster last said?
+    /// Does it take traffic?
+    pub ready: bool,
+    /// Does a request that arrives there reach a model server, as the cluster last said?
     pub serving: bool,
-    /// Since when they drain.
+    /// Since when it takes no new traffic, and goes on with the old.
     pub draining_since: Option<Timestamp>,
     /// Since when the cluster could not be heard, if it was made unready for it.
     pub silent_since: Option<Timestamp>,
+}
+
+impl PublishedEndpoint {
+    /// Did it lead to a model server when the cluster was last heard?
+    pub(crate) fn served(&self) -> bool {
+        self.serving || self.silent_since.is_some()
+    }
+}
+
+/// What the slices of `<server>-endpoints` say of every cluster. One that is on its way out says nothing any more.
+pub fn published<'a>(
+    slices: impl IntoIterator<Item = &'a EndpointSlice>,
+    server: &str,
+) -> BTreeMap<ClusterName, PublishedEndpoint> {
+    let slices = slices
+        .into_iter()
+        .filter(|slice| slice.metadata.deletion_timestamp.is_none());
+    let found = by_cluster(slices).into_iter().filter_map(|(name, slices)| {
+        let cluster = name.parse().ok()?;
+        let endpoint = remembered(slices, server, &cluster);
+        (!endpoint.addresses.is_empty()).then_some((cluster, endpoint))
+    });
+    found.collect()
 }
 
 /// Slices by the cluster that they speak of.
@@ -47,9 +73,9 @@ pub fn remembered<'a>(
     slices: impl IntoIterator<Item = &'a EndpointSlice>,
     server: &str,
     cluster: &ClusterName,
-) -> Memory {
+) -> PublishedEndpoint {
     let service = names::discovery_service(server);
-    let mut memory = Memory::default();
+    let mut memory = PublishedEndpoint::default();
     for slice in slices {
         if label(slice, labels::CLUSTER) != Some(cluster.as_str())
             || label(slice, labels::SERVICE_NAME) != Some(&service)
@@ -69,6 +95,7 @@ pub fn remembered<'a>(
             );
             let conditions = endpoint.conditions.as_ref();
             memory.serving |= conditions.and_then(|conditions| conditions.serving) == Some(true);
+            memory.ready |= conditions.and_then(|conditions| conditions.ready) == Some(true);
         }
         memory.draining_since = memory
             .draining_since
@@ -77,7 +104,6 @@ pub fn remembered<'a>(
             .silent_since
             .or_else(|| moment(slice, labels::SILENT_SINCE));
     }
-    memory.serving |= memory.silent_since.is_some();
     memory.addresses.sort_unstable();
     memory
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crds::{
     ClusterName,
     v1alpha1::{
-        DeletionPolicy, EndpointSource, GatewayReference, InferenceServer, PlacementRuntime,
+        DeletionPolicy, EndpointSource, GatewayReference, InferenceServer, Model, PlacementRuntime,
         RuntimeProfile, ServerPlacementSpec,
     },
 };
@@ -56,39 +56,44 @@ impl Placements {
     }
 }
 
-/// How a cluster admits traffic, as its MemberCluster says.
+/// What is particular of one cluster: how it admits traffic, as its MemberCluster says, and what it serves.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Entrance {
+pub struct Site {
     /// The Gateway that it names.
     pub gateway: Option<GatewayReference>,
     /// Where its endpoint comes from.
     pub endpoint: Option<EndpointSource>,
+    /// The model that it serves.
+    pub model: Option<Model>,
+    /// Which model it is to serve can't be said.
+    pub withheld: bool,
 }
 
-/// Plans what each cluster is to hold. `entrances` has an entry for each MemberCluster that exists; `holders` are the clusters that hold a placement of this server.
+/// Plans what each cluster is to hold. `sites` has an entry for each MemberCluster that exists; `holders` are the clusters that hold a placement of this server.
 pub fn placements(
     server: &InferenceServer,
     profile: Option<&RuntimeProfile>,
-    entrances: &BTreeMap<ClusterName, Entrance>,
+    sites: &BTreeMap<ClusterName, Site>,
     holders: &BTreeSet<ClusterName>,
 ) -> Placements {
     let leaving = is_leaving(server);
     let leave = leave(server);
     let mut placements = Placements::default();
-    let mut indices: BTreeMap<Entrance, usize> = BTreeMap::new();
+    let mut indices: BTreeMap<Site, usize> = BTreeMap::new();
     let (targets, sources) = (targets(server), own_sources(server));
     for cluster in &targets {
-        let intent = match (leaving, profile, entrances.get(cluster)) {
+        let intent = match (leaving, profile, sites.get(cluster)) {
             (true, _, _) => leave.clone(),
             // A MemberCluster that does not exist has no session to say anything in.
             (false, _, None) => continue,
             (false, None, Some(_)) => Intent::Keep,
             (false, Some(_), Some(_)) if is_refused(server) => Intent::Keep,
-            (false, Some(profile), Some(entrance)) => {
+            (false, Some(_), Some(site)) if site.withheld => Intent::Keep,
+            (false, Some(profile), Some(site)) => {
                 let own = sources.get(cluster.as_str()).copied();
-                let entrance = effective(entrance, own);
-                let index = *indices.entry(entrance.clone()).or_insert_with(|| {
-                    placements.specs.push(spec(server, profile, entrance));
+                let site = effective(site, own);
+                let index = *indices.entry(site.clone()).or_insert_with(|| {
+                    placements.specs.push(spec(server, profile, site));
                     placements.specs.len() - 1
                 });
                 Intent::Run(index)
@@ -111,18 +116,20 @@ fn own_sources(server: &InferenceServer) -> BTreeMap<&str, &EndpointSource> {
         .collect()
 }
 
-/// The entrance to one target: its own source beats the MemberCluster's as a whole. Without the default, so that nothing
+/// The site to one target: its own source beats the MemberCluster's as a whole. Without the default, so that nothing
 /// changes for who never named a source.
-fn effective(entrance: &Entrance, own: Option<&EndpointSource>) -> Entrance {
-    let source = own.or(entrance.endpoint.as_ref());
-    Entrance {
-        gateway: entrance.gateway.clone(),
+fn effective(site: &Site, own: Option<&EndpointSource>) -> Site {
+    let source = own.or(site.endpoint.as_ref());
+    Site {
+        gateway: site.gateway.clone(),
         endpoint: source.and_then(EndpointSource::effective),
+        model: site.model.clone(),
+        withheld: false,
     }
 }
 
 /// Is every part of the server to go?
-pub(crate) fn is_leaving(server: &InferenceServer) -> bool {
+pub fn is_leaving(server: &InferenceServer) -> bool {
     server.metadata.deletion_timestamp.is_some() || server.spec.decommission
 }
 
@@ -149,21 +156,17 @@ pub(crate) fn is_refused(server: &InferenceServer) -> bool {
     server.metadata.namespace.as_deref() == Some("cluster")
 }
 
-fn spec(
-    server: &InferenceServer,
-    profile: &RuntimeProfile,
-    Entrance { gateway, endpoint }: Entrance,
-) -> ServerPlacementSpec {
+fn spec(server: &InferenceServer, profile: &RuntimeProfile, site: Site) -> ServerPlacementSpec {
     let InferenceServer { spec, .. } = server;
     ServerPlacementSpec {
         runtime: PlacementRuntime {
             profile: spec.runtime.profile.clone(),
             content: profile.spec.clone(),
         },
-        model: spec.model.clone(),
+        model: site.model,
         resources: spec.resources.clone(),
         replicas: spec.replicas,
-        gateway,
-        endpoint,
+        gateway: site.gateway,
+        endpoint: site.endpoint,
     }
 }

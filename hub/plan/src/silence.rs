@@ -13,7 +13,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use crate::{
     drain::after,
     facts::{ClusterFacts, Fleet},
-    memory::Memory,
+    memory::PublishedEndpoint,
 };
 
 /// How long a cluster that was lost has to be heard before it takes traffic again, in seconds.
@@ -123,7 +123,7 @@ impl Silence {
 pub(crate) fn silence(
     policy: &EndpointPolicy,
     cluster: &ClusterFacts,
-    memory: &Memory,
+    memory: &PublishedEndpoint,
     fleet: &Fleet,
     now: Timestamp,
 ) -> Silence {

@@ -6,13 +6,13 @@ use crds::{
     condition::{self, AVAILABLE, READY, State, VALIDATION, Verdict},
     reason,
     v1alpha1::{
-        ClusterCounts, ClusterEndpoint, ClusterState, ClusterStatus, InferenceServerStatus,
-        Published, ReasonCount, ReplicaCounts, ServerState, Summary,
+        ClusterCounts, ClusterEndpoint, ClusterState, ClusterStatus, InferenceServer,
+        InferenceServerStatus, Published, ReasonCount, ReplicaCounts, ServerState, Summary,
     },
 };
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
-use crate::{clusters::Cluster, facts::Facts, placements::is_leaving};
+use crate::{clusters::Cluster, placements::is_leaving};
 
 /// A status names at most this many clusters, so that its size is bounded whatever the fleet's.
 const CLUSTERS_MAX: usize = 100;
@@ -25,14 +25,14 @@ const REASONS_MAX: usize = 32;
 
 /// The whole status. Times move only with what they speak of, so an unchanged world yields an equal status.
 pub fn status(
-    facts: &Facts<'_>,
+    server: &InferenceServer,
     clusters: &[Cluster],
     verdicts: &[Verdict],
     now: Timestamp,
 ) -> InferenceServerStatus {
-    let previous = facts.server.status.clone().unwrap_or_default();
-    let generation = facts.server.metadata.generation.unwrap_or_default();
-    let leaving = is_leaving(facts.server);
+    let previous = server.status.clone().unwrap_or_default();
+    let generation = server.metadata.generation.unwrap_or_default();
+    let leaving = is_leaving(server);
     let mut worst_first: Vec<_> = clusters
         .iter()
         .filter(|cluster| cluster.is_left() || (cluster.weight.is_some() && !leaving))
@@ -53,8 +53,8 @@ pub fn status(
         .collect();
     InferenceServerStatus {
         observed_generation: generation,
-        state: state(facts, &targets, verdicts),
-        summary: summary(facts, &targets, verdicts),
+        state: state(server, &targets, verdicts),
+        summary: summary(server, &targets, verdicts),
         conditions: condition::merge(&previous.conditions, verdicts, generation, now),
         clusters: worst_first
             .iter()
@@ -70,13 +70,13 @@ fn is(verdicts: &[Verdict], kind: &str, state: State) -> bool {
         .any(|verdict| verdict.kind == kind && verdict.state == state)
 }
 
-fn state(facts: &Facts<'_>, clusters: &[&Cluster], verdicts: &[Verdict]) -> ServerState {
+fn state(server: &InferenceServer, clusters: &[&Cluster], verdicts: &[Verdict]) -> ServerState {
     if verdicts
         .iter()
         .any(|verdict| verdict.reason == reason::DECOMMISSIONED)
     {
         ServerState::Decommissioned
-    } else if is_leaving(facts.server) {
+    } else if is_leaving(server) {
         ServerState::Deleting
     } else if is(verdicts, READY, State::True) {
         ServerState::Serving
@@ -93,7 +93,7 @@ fn state(facts: &Facts<'_>, clusters: &[&Cluster], verdicts: &[Verdict]) -> Serv
     }
 }
 
-fn summary(facts: &Facts<'_>, clusters: &[&Cluster], verdicts: &[Verdict]) -> Summary {
+fn summary(server: &InferenceServer, clusters: &[&Cluster], verdicts: &[Verdict]) -> Summary {
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let total = count(clusters.len());
     let ready = count(
@@ -102,7 +102,7 @@ fn summary(facts: &Facts<'_>, clusters: &[&Cluster], verdicts: &[Verdict]) -> Su
             .filter(|cluster| cluster.state == ClusterState::Serving)
             .count(),
     );
-    let wanted = facts.server.spec.replicas.saturating_mul(total);
+    let wanted = server.spec.replicas.saturating_mul(total);
     let replicas_ready = clusters.iter().fold(0u32, |sum, cluster| {
         sum.saturating_add(cluster.replicas.ready)
     });

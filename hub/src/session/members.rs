@@ -306,6 +306,7 @@ impl MemberState {
             heard_since: self.heard_since,
             gone: absent || self.machine.is_removed(key, uid),
             refusal: refusal.map(bounds::refusal),
+            model_refusal: None,
             placement: placement.map(|report| self.placement_facts(key, report)),
             endpoint: endpoint.map(bounds::endpoint),
             // What its MemberCluster says is not for the agent to say.

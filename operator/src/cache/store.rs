@@ -6,7 +6,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::{
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
+    jiff::Timestamp,
+};
 use kube::Resource;
 
 use super::ObjectKey;
@@ -100,6 +103,19 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
                 announced,
             },
         );
+    }
+
+    /// The object of that UID was told to go: so it is not told again before the watch says what became of it.
+    pub(super) fn leave(&mut self, key: &ObjectKey, uid: &str, at: Timestamp)
+    where
+        K: Clone,
+    {
+        if let Some(held) = self.held.get_mut(key)
+            && held.object.meta().uid.as_deref() == Some(uid)
+        {
+            let object = Arc::make_mut(&mut held.object);
+            object.meta_mut().deletion_timestamp.get_or_insert(Time(at));
+        }
     }
 
     /// The watch says that an object is gone. A newer one of that name stays.
@@ -212,6 +228,21 @@ mod tests {
         store.note(key(), at(20));
         assert_eq!(versions(store.remove(&key(), &at(12))), None);
         assert!(store.get(&key()).is_some());
+    }
+
+    #[test]
+    fn an_object_that_was_told_to_go_is_on_its_way_out_and_another_of_its_name_is_not() {
+        let going = |uid: &str| {
+            let mut store = Store::default();
+            let mut object = at(10);
+            object.metadata.uid = Some("old".to_owned());
+            store.put(key(), object);
+            store.leave(&key(), uid, Timestamp::UNIX_EPOCH);
+            let object = store.get(&key()).unwrap();
+            object.metadata.deletion_timestamp.is_some()
+        };
+        assert!(going("old"));
+        assert!(!going("new"));
     }
 
     #[test]

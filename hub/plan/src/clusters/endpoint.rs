@@ -9,7 +9,7 @@ use super::bounds::Bounds;
 use crate::{
     drain::Drain,
     facts::{ClusterFacts, EndpointFacts, StepFacts},
-    memory::Memory,
+    memory::PublishedEndpoint,
     silence::{Fate, Silence},
 };
 
@@ -37,7 +37,7 @@ impl Found {
         }
     }
 
-    fn of(memory: &Memory, verdict: StepFacts) -> Self {
+    fn of(memory: &PublishedEndpoint, verdict: StepFacts) -> Self {
         Self {
             addresses: memory.addresses.clone(),
             port: memory.port,
@@ -58,7 +58,7 @@ pub(super) fn resolved(
     name: &ClusterName,
     cluster: &ClusterFacts,
     silence: Silence,
-    memory: &Memory,
+    memory: &PublishedEndpoint,
     bounds: &Bounds<'_>,
 ) -> Found {
     let Some(reported) = &cluster.endpoint else {
@@ -112,7 +112,7 @@ pub(super) fn resolved(
 }
 
 /// No endpoint, in the agent's words. While it does not know yet, what was published stays.
-fn unreported(reported: &EndpointFacts, silence: Silence, memory: &Memory) -> Found {
+fn unreported(reported: &EndpointFacts, silence: Silence, memory: &PublishedEndpoint) -> Found {
     let message = reported.message.clone();
     if reported.reason != reason::APPLYING {
         return Found::nowhere(StepFacts::no(&reported.reason, message));
@@ -179,7 +179,7 @@ fn settled(name: &ClusterName, addresses: usize, silence: Silence) -> StepFacts 
 }
 
 /// The endpoint of a cluster that can't be heard: what was last published.
-pub(super) fn silent(name: &ClusterName, silence: Silence, memory: &Memory) -> Found {
+pub(super) fn silent(name: &ClusterName, silence: Silence, memory: &PublishedEndpoint) -> Found {
     let (what, stays) = match silence {
         Silence::Heard | Silence::Settling { .. } | Silence::Quiet { .. } => {
             ("its endpoint stays as it was last published", true)
@@ -213,7 +213,7 @@ pub(super) fn silent(name: &ClusterName, silence: Silence, memory: &Memory) -> F
 
 /// The endpoint of a cluster that is to hold nothing: it drains. Those of a server under deletion stay until the server
 /// goes, so that nothing is taken away before the members have confirmed.
-pub(super) fn withdrawn(memory: &Memory, drain: Drain, deleting: bool) -> Found {
+pub(super) fn withdrawn(memory: &PublishedEndpoint, drain: Drain, deleting: bool) -> Found {
     let verdict = StepFacts {
         state: State::Unknown,
         reason: reason::DRAINING.to_owned(),

@@ -17,6 +17,9 @@ pub(super) fn step(draft: &Draft<'_>, step: Step) -> StepFacts {
     if let Some(refusal) = &cluster.refusal {
         return StepFacts::no(&refusal.reason, refusal.message.clone());
     }
+    if let (Step::ModelConfig, Some(refusal)) = (step, &cluster.model_refusal) {
+        return StepFacts::no(&refusal.reason, format!("{name}: {}", refusal.message));
+    }
     let current = cluster
         .placement
         .as_ref()

@@ -3,15 +3,16 @@
 use crds::{
     condition::{AVAILABLE, Verdict},
     reason,
+    v1alpha1::InferenceServer,
 };
 
-use crate::{clusters::Cluster, facts::Facts};
+use crate::clusters::Cluster;
 
 /// True when at least `minReadyClusters` are routable. A cluster that can't be heard counts as it was last published.
-pub(super) fn available(facts: &Facts<'_>, targets: &[&Cluster]) -> Verdict {
+pub(super) fn available(server: &InferenceServer, targets: &[&Cluster]) -> Verdict {
     let (routable, wanted) = (
         targets.iter().filter(|cluster| cluster.routable).count(),
-        facts.server.spec.min_ready_clusters,
+        server.spec.min_ready_clusters,
     );
     let message = format!(
         "{routable} of {} clusters are routable; minReadyClusters is {wanted}",

@@ -3,9 +3,10 @@
 use crds::{
     condition::{READY, State, Verdict},
     reason,
+    v1alpha1::InferenceServer,
 };
 
-use crate::{clusters::Cluster, facts::Facts};
+use crate::clusters::Cluster;
 
 /// The conjunction of all steps: False if any is, else Unknown if any is, else True.
 pub(super) fn ready(targets: &[&Cluster], steps: &[Verdict]) -> Verdict {
@@ -27,21 +28,16 @@ pub(super) fn ready(targets: &[&Cluster], steps: &[Verdict]) -> Verdict {
 }
 
 /// A server on its way out is not ready, and says whom it waits for.
-pub(super) fn leaving(facts: &Facts<'_>, clusters: &[Cluster]) -> Verdict {
-    let mut held = clusters.iter().filter(|cluster| cluster.is_left());
-    let message = match held.next() {
-        None => "every member has confirmed that its part is gone".to_owned(),
-        Some(cluster) => match held.count() {
-            0 => format!("waits for one cluster: {}", cluster.message),
-            more => format!("waits for {} clusters: {}", more + 1, cluster.message),
-        },
-    };
-    let reason = if facts.is_deleted() {
+pub(super) fn leaving(server: &InferenceServer, clusters: &[Cluster]) -> Verdict {
+    let held = super::held(clusters);
+    let reason = if server.metadata.deletion_timestamp.is_some() {
         reason::DELETING
-    } else if !clusters.iter().any(Cluster::is_left) {
+    } else if held.is_none() {
         reason::DECOMMISSIONED
     } else {
         reason::DECOMMISSIONING
     };
+    let message =
+        held.unwrap_or_else(|| "every member has confirmed that its part is gone".to_owned());
     Verdict::no(READY, reason, message)
 }

@@ -1,7 +1,7 @@
 //! One verdict per step, over all clusters.
 
 use crds::condition::State;
-use hub_plan::facts::{ClusterFacts, Failure, Membership, Refusal, Step};
+use hub_plan::facts::{ClusterFacts, Membership, Refusal, Step};
 
 use crate::given::{condition, healthy, step};
 
@@ -141,28 +141,19 @@ fn a_report_on_an_older_value_does_not_make_this_generation_ready() {
 }
 
 #[test]
-fn an_object_that_the_hubs_api_server_refuses_fails_the_step_it_belongs_to() {
-    for (kind, condition_kind) in [
-        ("Service", "EndpointPublish"),
-        ("EndpointSlice", "EndpointPublish"),
-        ("HTTPRoute", "DiscoveryRouteProvision"),
-    ] {
-        for (passing, expected) in [
-            (false, "False ApplyRefused"),
-            (true, "Unknown ApplyRefused"),
-        ] {
-            let mut given = healthy();
-            given.failures = vec![Failure {
-                kind: kind.to_owned(),
-                reason: "ApplyRefused",
-                message: "no".to_owned(),
-                passing,
-            }];
-            assert_eq!(
-                condition(&given.plan().status, condition_kind),
-                expected,
-                "{kind}"
-            );
-        }
+fn a_model_that_can_not_be_said_fails_the_step_of_models_alone() {
+    let mut given = healthy();
+    given.cluster("west").model_refusal = Some(Refusal {
+        reason: "ModelUnknown".to_owned(),
+        message: "the registry has no such model".to_owned(),
+    });
+    let status = given.plan().status;
+    for kind in STEPS {
+        let expected = if kind == "ModelConfigProvision" {
+            "False ModelUnknown"
+        } else {
+            "True"
+        };
+        assert!(condition(&status, kind).starts_with(expected), "{kind}");
     }
 }

@@ -2,16 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use hub_plan::Plan;
 use k8s_openapi::{
     api::discovery::v1::EndpointSlice, apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::given::{Given, cluster, condition, healthy, server, serving};
+use crate::given::{Given, Planned, cluster, condition, healthy, server, serving};
 
-fn metadata(plan: &Plan) -> Vec<&ObjectMeta> {
+fn metadata(plan: &Planned) -> Vec<&ObjectMeta> {
     let services = plan.services.iter().map(|service| &service.metadata);
     let slices = plan.slices.iter().map(|slice| &slice.metadata);
     let routes = plan.routes.iter().map(|route| &route.metadata);
@@ -29,7 +28,7 @@ fn weighted() -> Given {
     given
 }
 
-fn services(plan: &Plan) -> Vec<&str> {
+fn services(plan: &Planned) -> Vec<&str> {
     let names = plan
         .services
         .iter()

@@ -9,7 +9,7 @@ use crds::{
 use hub_plan::{
     drain::draining,
     facts::{ClusterFacts, EndpointFacts, Membership},
-    placements::{Entrance, Intent, placements},
+    placements::{Intent, Site, placements},
 };
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::SignedDuration};
 
@@ -42,12 +42,12 @@ impl Given {
     /// What `west` is to hold.
     fn intent(&self) -> Intent {
         let holders = [cluster("east"), cluster("west")].into();
-        let entrances = ["east", "west"].map(|name| (cluster(name), Entrance::default()));
-        let mut planned = placements(&self.server, Some(&profile()), &entrances.into(), &holders);
+        let sites = ["east", "west"].map(|name| (cluster(name), Site::default()));
+        let mut planned = placements(&self.server, Some(&profile()), &sites.into(), &holders);
         planned.leave(&self.leaving());
         planned.hold(&draining(
             &self.server,
-            &self.observed.slices,
+            &self.facts().published,
             &self.leaving(),
             self.now,
         ));
@@ -162,7 +162,15 @@ fn a_deleted_server_loses_its_route_drains_and_keeps_its_slices_to_the_end() {
     given.later(30);
     let plan = given.plan();
     assert!(plan.release);
-    assert_eq!(endpoints(&plan).len(), 2);
+    assert_eq!(
+        plan.surplus.len(),
+        3,
+        "two slices and their Service go last"
+    );
+    assert_eq!(condition(&plan.status, "Cleanup"), "Unknown Removing");
+    assert_eq!(condition(&plan.status, "RouteCleanup"), "True Removed");
+    given.apply();
+    assert_eq!(condition(&given.plan().status, "Cleanup"), "True Removed");
 }
 
 #[test]

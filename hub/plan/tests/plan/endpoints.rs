@@ -1,16 +1,13 @@
 //! Discovery Services and EndpointSlices.
 
 use crds::condition::State;
-use hub_plan::{
-    Plan,
-    facts::{EndpointFacts, Membership, Step},
-};
+use hub_plan::facts::{EndpointFacts, Membership, Step};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 
-use crate::given::{Given, cluster, condition, healthy, server, serving, step};
+use crate::given::{Given, Planned, cluster, condition, healthy, server, serving, step};
 
 /// `name address:port ready/serving` of each slice, in order.
-fn slices(plan: &Plan) -> Vec<String> {
+fn slices(plan: &Planned) -> Vec<String> {
     plan.slices.iter().map(line).collect()
 }
 

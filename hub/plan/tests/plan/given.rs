@@ -16,15 +16,16 @@ use crds::{
 };
 use gateway_api::httproutes::HttpRoute;
 use hub_plan::{
-    Plan,
     clusters::{Cluster, judge},
     facts::{
-        ClusterFacts, EndpointFacts, Facts, Failure, Fleet, GatewayName, Membership, Observed,
-        PlacementFacts, RouteSchema, Step, StepFacts,
+        ClusterFacts, EndpointFacts, Facts, Fleet, GatewayName, Membership, Observed,
+        PlacementFacts, Reference, RouteSchema, Step, StepFacts,
     },
+    memory::{self, PublishedEndpoint},
 };
 use ipnet::IpNet;
 use k8s_openapi::{
+    api::{core::v1::Service, discovery::v1::EndpointSlice},
     apimachinery::pkg::apis::meta::v1::{Condition, Time},
     jiff::{SignedDuration, Timestamp},
 };
@@ -41,9 +42,24 @@ pub(crate) struct Given {
     pub(crate) route_schema: RouteSchema,
     pub(crate) gateways: BTreeSet<GatewayName>,
     pub(crate) observed: Observed,
-    pub(crate) failures: Vec<Failure>,
     pub(crate) fleet: Fleet,
     pub(crate) now: Timestamp,
+}
+
+/// A plan, with the status that it comes to when all of it is written.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Planned {
+    pub(crate) services: Vec<Service>,
+    pub(crate) slices: Vec<EndpointSlice>,
+    pub(crate) routes: Vec<HttpRoute>,
+    /// Routes first.
+    pub(crate) surplus: Vec<Reference>,
+    /// Every member is done with a server under deletion.
+    pub(crate) release: bool,
+    pub(crate) unconfirmed: Vec<ClusterName>,
+    pub(crate) status: InferenceServerStatus,
+    pub(crate) due: Option<Timestamp>,
+    pub(crate) endpoints: BTreeMap<ClusterName, PublishedEndpoint>,
 }
 
 pub(crate) fn cluster(name: &str) -> ClusterName {
@@ -72,6 +88,7 @@ pub(crate) fn serving(address: &str) -> ClusterFacts {
         heard_since: None,
         gone: false,
         refusal: None,
+        model_refusal: None,
         placement: Some(PlacementFacts {
             current: true,
             route_accepted: true,
@@ -133,7 +150,6 @@ pub(crate) fn healthy() -> Given {
         route_schema: RouteSchema { timeouts: true },
         gateways: [("infra".to_owned(), "public".to_owned())].into(),
         observed: Observed::default(),
-        failures: Vec::new(),
         fleet: Fleet::default(),
         now: now(),
     };
@@ -240,11 +256,31 @@ pub(crate) fn judged(route: &HttpRoute, accepted: &str, resolved: &str) -> HttpR
 }
 
 impl Given {
-    pub(crate) fn plan(&self) -> Plan {
-        hub_plan::plan(&self.facts(), self.now)
+    pub(crate) fn plan(&self) -> Planned {
+        self.plan_at(self.now)
+    }
+
+    pub(crate) fn plan_at(&self, now: Timestamp) -> Planned {
+        let plan = hub_plan::plan(&self.facts(), now);
+        let status = plan.status(&self.server, &plan.steps, now);
+        let deleted = self.server.metadata.deletion_timestamp.is_some();
+        let surplus = plan.surplus_routes.into_iter().chain(plan.surplus);
+        Planned {
+            services: plan.services,
+            slices: plan.slices,
+            routes: plan.routes,
+            surplus: surplus.collect(),
+            release: plan.emptied && deleted,
+            unconfirmed: plan.unconfirmed,
+            status,
+            due: plan.due,
+            endpoints: plan.endpoints,
+        }
     }
 
     pub(crate) fn facts(&self) -> Facts<'_> {
+        let name = self.server.metadata.name.as_deref().unwrap();
+        let slices = self.observed.slices.iter().map(AsRef::as_ref);
         Facts {
             server: &self.server,
             profile: self.profile.as_ref(),
@@ -255,14 +291,14 @@ impl Given {
             route_schema: self.route_schema,
             gateways: self.gateways.clone(),
             observed: self.observed.clone(),
-            failures: self.failures.clone(),
+            published: memory::published(slices, name),
             fleet: Arc::new(self.fleet.clone()),
         }
     }
 
     /// The API server takes what is planned, its gateway likes it, and the status is written.
     pub(crate) fn apply(&mut self) {
-        let Plan {
+        let Planned {
             services,
             slices,
             routes,

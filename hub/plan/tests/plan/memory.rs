@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use hub_plan::memory::{Memory, remembered};
-use k8s_openapi::api::discovery::v1::EndpointSlice;
+use hub_plan::memory::{PublishedEndpoint, published, remembered};
+use k8s_openapi::{api::discovery::v1::EndpointSlice, apimachinery::pkg::apis::meta::v1::Time};
 
-use crate::given::{Given, cluster, healthy, server};
+use crate::given::{Given, cluster, healthy, now, server};
 
 /// What is remembered of west, after `change` was done to its slice.
-fn changed(change: impl FnOnce(&mut EndpointSlice)) -> Memory {
+fn changed(change: impl FnOnce(&mut EndpointSlice)) -> PublishedEndpoint {
     let mut given = healthy();
     change(slice(&mut given));
     remembered(slices(&given), "llama", &cluster("west"))
@@ -28,7 +28,7 @@ fn slices(given: &Given) -> impl Iterator<Item = &EndpointSlice> {
     given.observed.slices.iter().map(AsRef::as_ref)
 }
 
-fn shown(memory: &Memory) -> String {
+fn shown(memory: &PublishedEndpoint) -> String {
     let addresses: Vec<_> = memory.addresses.iter().map(ToString::to_string).collect();
     format!("{}:{} {}", addresses.join(" "), memory.port, memory.serving)
 }
@@ -46,7 +46,7 @@ fn of_a_cluster_without_a_slice_nothing_is_remembered() {
     let given = healthy();
     assert_eq!(
         remembered(slices(&given), "llama", &cluster("north")),
-        Memory::default()
+        PublishedEndpoint::default()
     );
 }
 
@@ -78,7 +78,7 @@ fn an_address_under_a_class_and_under_the_common_service_is_remembered_once() {
 #[test]
 fn a_slice_without_labels_is_of_no_cluster() {
     let memory = changed(|slice| slice.metadata.labels = None);
-    assert_eq!(memory, Memory::default());
+    assert_eq!(memory, PublishedEndpoint::default());
 }
 
 #[test]
@@ -123,4 +123,12 @@ fn a_slice_without_a_port_takes_no_port_away() {
         remembered(slices(&given), "llama", &cluster("west")).port,
         80
     );
+}
+
+#[test]
+fn a_slice_that_is_on_its_way_out_says_nothing_any_more() {
+    let mut given = healthy();
+    slice(&mut given).metadata.deletion_timestamp = Some(Time(now()));
+    let published = published(slices(&given), "llama");
+    assert_eq!(published.into_keys().collect::<Vec<_>>(), [cluster("east")]);
 }

@@ -2,23 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crds::v1alpha1::{GatewayReference, InferenceServer};
-use hub_plan::placements::{Entrance, Intent, Placements, placements, targets};
+use crds::v1alpha1::{GatewayReference, InferenceServer, Model};
+use hub_plan::placements::{Intent, Placements, Site, placements, targets};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
 use crate::given::{cluster, now, profile, server};
 
-fn entrances(names: &[&str]) -> BTreeMap<crds::ClusterName, Entrance> {
-    let entrance = |name: &&str| (cluster(name), Entrance::default());
-    names.iter().map(entrance).collect()
+fn sites(names: &[&str]) -> BTreeMap<crds::ClusterName, Site> {
+    let site = |name: &&str| (cluster(name), serves("hf://org/llama"));
+    names.iter().map(site).collect()
 }
 
 #[test]
 fn clusters_that_are_to_hold_the_same_share_one_placement() {
-    let mut entrances = entrances(&["east", "west"]);
+    let mut sites = sites(&["east", "west"]);
     let server = server(&[("east", 1), ("west", 5)]);
-    let planned = placements(&server, Some(&profile()), &entrances, &BTreeSet::new());
+    let planned = placements(&server, Some(&profile()), &sites, &BTreeSet::new());
     assert_eq!(planned.specs.len(), 1);
     assert_eq!(
         planned.intents[&cluster("east")],
@@ -30,8 +30,8 @@ fn clusters_that_are_to_hold_the_same_share_one_placement() {
         name: "g".to_owned(),
         listener: None,
     };
-    entrances.get_mut(&cluster("west")).unwrap().gateway = Some(own.clone());
-    let planned = placements(&server, Some(&profile()), &entrances, &BTreeSet::new());
+    sites.get_mut(&cluster("west")).unwrap().gateway = Some(own.clone());
+    let planned = placements(&server, Some(&profile()), &sites, &BTreeSet::new());
     assert_eq!(planned.specs.len(), 2);
     let Intent::Run(index) = planned.intents[&cluster("west")] else {
         panic!("west is to run")
@@ -44,7 +44,7 @@ fn a_placement_is_the_server_with_its_profile_inside() {
     let planned = placements(
         &server(&[("east", 1)]),
         Some(&profile()),
-        &entrances(&["east"]),
+        &sites(&["east"]),
         &BTreeSet::new(),
     );
     let spec = &planned.specs[0];
@@ -58,7 +58,7 @@ fn a_missing_profile_takes_nothing_down() {
     let planned = placements(
         &server(&[("east", 1)]),
         None,
-        &entrances(&["east"]),
+        &sites(&["east"]),
         &BTreeSet::new(),
     );
     assert_eq!(planned.intents[&cluster("east")], Intent::Keep);
@@ -69,7 +69,7 @@ fn a_target_without_a_member_cluster_is_told_nothing() {
     let planned = placements(
         &server(&[("east", 1)]),
         Some(&profile()),
-        &entrances(&[]),
+        &sites(&[]),
         &BTreeSet::new(),
     );
     assert!(planned.intents.is_empty());
@@ -81,7 +81,7 @@ fn a_holder_that_is_no_target_any_more_is_to_hold_nothing() {
     let planned = placements(
         &server(&[("east", 1)]),
         Some(&profile()),
-        &entrances(&["east", "west"]),
+        &sites(&["east", "west"]),
         &holders,
     );
     assert_eq!(planned.intents[&cluster("west")], Intent::Remove);
@@ -96,7 +96,7 @@ fn a_server_under_deletion_is_to_be_held_nowhere() {
         let planned = placements(
             &server,
             profile.as_ref(),
-            &entrances(&["east", "west"]),
+            &sites(&["east", "west"]),
             &BTreeSet::new(),
         );
         assert!(
@@ -118,37 +118,71 @@ fn own(name: &str) -> GatewayReference {
 
 /// What is planned for east and west, which hold nothing yet.
 fn planned(server: &InferenceServer) -> Placements {
-    let entrances = entrances(&["east", "west"]);
-    placements(server, Some(&profile()), &entrances, &BTreeSet::new())
+    let sites = sites(&["east", "west"]);
+    placements(server, Some(&profile()), &sites, &BTreeSet::new())
 }
 
 #[test]
-fn a_placement_has_the_servers_model_and_resources() {
+fn a_placement_has_the_model_of_its_cluster_and_the_servers_resources() {
     let mut server = server(&[("east", 1)]);
     let resources = json!({"requests": {"cpu": "2"}, "limits": {"memory": "1Gi"}});
     server.spec.resources = serde_json::from_value(resources).unwrap();
-    server.spec.model.as_mut().unwrap().name = Some("chat".to_owned());
     let spec = planned(&server).specs.remove(0);
     assert_eq!(spec.resources, server.spec.resources);
-    assert_eq!(spec.model, server.spec.model);
+    assert_eq!(spec.model, serves("hf://org/llama").model);
 }
 
-/// An entrance by that Gateway.
-fn at(gateway: GatewayReference) -> Entrance {
-    Entrance {
+/// A cluster that serves this model.
+fn serves(uri: &str) -> Site {
+    Site {
+        model: Some(Model {
+            uri: uri.to_owned(),
+            name: None,
+        }),
+        ..Site::default()
+    }
+}
+
+/// A cluster by that Gateway.
+fn at(gateway: GatewayReference) -> Site {
+    Site {
         gateway: Some(gateway),
-        endpoint: None,
+        ..Site::default()
     }
 }
 
 #[test]
+fn clusters_of_one_model_share_a_placement() {
+    let sites = BTreeMap::from([
+        (cluster("a"), serves("s3://models/x")),
+        (cluster("b"), serves("s3://models/y")),
+        (cluster("c"), serves("s3://models/x")),
+    ]);
+    let server = server(&[("a", 1), ("b", 1), ("c", 1)]);
+    let planned = placements(&server, Some(&profile()), &sites, &BTreeSet::new());
+    let intents: Vec<_> = planned.intents.into_values().collect();
+    assert_eq!(intents, [Intent::Run(0), Intent::Run(1), Intent::Run(0)]);
+    assert_eq!(planned.specs[1].model, serves("s3://models/y").model);
+}
+
+#[test]
+fn a_cluster_whose_model_can_not_be_said_keeps_what_it_has() {
+    let mut sites = sites(&["east", "west"]);
+    sites.get_mut(&cluster("west")).unwrap().withheld = true;
+    let server = server(&[("east", 1), ("west", 1)]);
+    let planned = placements(&server, Some(&profile()), &sites, &BTreeSet::new());
+    assert_eq!(planned.intents[&cluster("east")], Intent::Run(0));
+    assert_eq!(planned.intents[&cluster("west")], Intent::Keep);
+}
+
+#[test]
 fn a_placement_names_the_gateway_of_its_member_cluster() {
-    let entrances = BTreeMap::from([
+    let sites = BTreeMap::from([
         (cluster("east"), at(own("public"))),
-        (cluster("west"), Entrance::default()),
+        (cluster("west"), Site::default()),
     ]);
     let server = server(&[("east", 1), ("west", 1)]);
-    let planned = placements(&server, Some(&profile()), &entrances, &BTreeSet::new());
+    let planned = placements(&server, Some(&profile()), &sites, &BTreeSet::new());
     let found: Vec<_> = planned
         .specs
         .iter()
@@ -159,13 +193,13 @@ fn a_placement_names_the_gateway_of_its_member_cluster() {
 
 #[test]
 fn clusters_of_one_gateway_share_a_placement_whoever_is_between_them() {
-    let entrances = BTreeMap::from([
+    let sites = BTreeMap::from([
         (cluster("a"), at(own("x"))),
         (cluster("b"), at(own("y"))),
         (cluster("c"), at(own("x"))),
     ]);
     let server = server(&[("a", 1), ("b", 1), ("c", 1)]);
-    let planned = placements(&server, Some(&profile()), &entrances, &BTreeSet::new());
+    let planned = placements(&server, Some(&profile()), &sites, &BTreeSet::new());
     let intents: Vec<_> = planned.intents.into_values().collect();
     assert_eq!(intents, [Intent::Run(0), Intent::Run(1), Intent::Run(0)]);
     assert_eq!(planned.specs.len(), 2);
@@ -203,7 +237,7 @@ fn a_server_in_a_refused_namespace_is_started_nowhere_and_taken_down_nowhere() {
 fn a_former_target_goes_though_the_profile_is_missing() {
     let holders = BTreeSet::from([cluster("east"), cluster("west")]);
     let server = server(&[("east", 1)]);
-    let planned = placements(&server, None, &entrances(&["east", "west"]), &holders);
+    let planned = placements(&server, None, &sites(&["east", "west"]), &holders);
     assert_eq!(planned.intents[&cluster("east")], Intent::Keep);
     assert_eq!(planned.intents[&cluster("west")], Intent::Remove);
 }
@@ -212,7 +246,7 @@ fn a_former_target_goes_though_the_profile_is_missing() {
 fn a_target_that_holds_a_placement_already_is_to_run_it_on() {
     let holders = BTreeSet::from([cluster("east")]);
     let server = server(&[("east", 1)]);
-    let planned = placements(&server, Some(&profile()), &entrances(&["east"]), &holders);
+    let planned = placements(&server, Some(&profile()), &sites(&["east"]), &holders);
     assert_eq!(planned.intents[&cluster("east")], Intent::Run(0));
 }
 
@@ -220,7 +254,7 @@ fn a_target_that_holds_a_placement_already_is_to_run_it_on() {
 fn under_deletion_also_a_target_without_a_member_cluster_is_to_hold_nothing() {
     let mut server = server(&[("east", 1)]);
     server.metadata.deletion_timestamp = Some(Time(now()));
-    let planned = placements(&server, Some(&profile()), &entrances(&[]), &BTreeSet::new());
+    let planned = placements(&server, Some(&profile()), &sites(&[]), &BTreeSet::new());
     assert_eq!(planned.intents[&cluster("east")], Intent::Remove);
 }
 
@@ -234,6 +268,6 @@ fn a_target_that_can_be_no_clusters_name_is_none() {
 fn a_target_without_a_member_cluster_is_told_nothing_though_it_may_hold_a_placement() {
     let holders = BTreeSet::from([cluster("east")]);
     let server = server(&[("east", 1)]);
-    let planned = placements(&server, Some(&profile()), &entrances(&[]), &holders);
+    let planned = placements(&server, Some(&profile()), &sites(&[]), &holders);
     assert!(planned.intents.is_empty());
 }

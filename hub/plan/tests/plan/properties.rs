@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use hub_plan::Plan;
+use hub_plan::memory::published;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use proptest::prelude::*;
 
-use crate::given::{Given, cluster, healthy, server, serving, silent};
+use crate::given::{Given, Planned, cluster, healthy, server, serving, silent};
 
 /// One cluster: its weight, its addresses, its ready replicas; whether its route is accepted and whether it is heard.
 type One = (u32, usize, u32, bool, bool);
@@ -49,7 +49,7 @@ fn world(clusters: &[One]) -> Given {
     given
 }
 
-fn backends(plan: &Plan) -> Vec<(String, Option<i32>)> {
+fn backends(plan: &Planned) -> Vec<(String, Option<i32>)> {
     let rules = plan
         .routes
         .iter()
@@ -60,7 +60,7 @@ fn backends(plan: &Plan) -> Vec<(String, Option<i32>)> {
         .collect()
 }
 
-fn has_ready_endpoint(plan: &Plan, service: &str) -> bool {
+fn has_ready_endpoint(plan: &Planned, service: &str) -> bool {
     let of_service = |slice: &&EndpointSlice| {
         let labels = slice.metadata.labels.as_ref().unwrap();
         labels["kubernetes.io/service-name"] == service
@@ -123,6 +123,12 @@ proptest! {
                 prop_assert_eq!(weight > 0, has_ready_endpoint(&plan, &service), "{}", service);
             }
         }
+    }
+
+    #[test]
+    fn what_the_slices_say_is_read_back_as_it_was_planned(given in worlds()) {
+        let plan = given.plan();
+        prop_assert_eq!(published(&plan.slices, "llama"), plan.endpoints);
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! The conditions over all clusters: who is told, who is counted, and in which words.
 
-use crds::condition::State;
-use hub_plan::facts::{Failure, Step};
+use crds::condition::{State, Verdict};
+use hub_plan::facts::Step;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use crate::given::{Given, cluster, healthy, now, server, serving, silent, step};
+use crate::given::{Given, cluster, condition, healthy, now, server, serving, silent, step};
 
 /// `Status Reason: message` of one condition.
 fn told(given: &Given, kind: &str) -> String {
@@ -24,15 +24,6 @@ fn starting() -> Given {
         given.placement(name).steps.insert(Step::Health, starting);
     }
     given
-}
-
-fn refused(kind: &str) -> Failure {
-    Failure {
-        kind: kind.to_owned(),
-        reason: "ApplyRefused",
-        message: format!("{kind} llama: no"),
-        passing: false,
-    }
 }
 
 #[test]
@@ -198,25 +189,20 @@ fn a_namespace_that_only_begins_like_the_refused_one_may_have_servers() {
 }
 
 #[test]
-fn what_the_hubs_api_server_refuses_is_told_before_what_members_say() {
-    let mut given = healthy();
-    given.cluster("west").endpoint = None;
-    given.failures = vec![refused("EndpointSlice")];
+fn what_became_of_a_step_is_what_the_status_says() {
+    let given = healthy();
+    let plan = hub_plan::plan(&given.facts(), given.now);
+    let mut steps = plan.steps.clone();
+    let publish = steps.iter_mut().find(|step| step.kind == "EndpointPublish");
+    *publish.unwrap() = Verdict::no("EndpointPublish", "ApplyRefused", "Service llama: no");
+    let status = plan.status(&given.server, &steps, given.now);
+    assert_eq!(condition(&status, "EndpointPublish"), "False ApplyRefused");
+    assert_eq!(condition(&status, "Ready"), "False ApplyRefused");
     assert_eq!(
-        told(&given, "EndpointPublish"),
-        "False ApplyRefused: EndpointSlice llama: no"
+        condition(&status, "DiscoveryRouteProvision"),
+        "True Provisioned"
     );
-}
-
-#[test]
-fn a_refused_object_fails_no_step_but_its_own() {
-    let mut given = healthy();
-    given.failures = vec![refused("Service")];
-    assert!(told(&given, "DiscoveryRouteProvision").starts_with("True"));
-    given.failures = vec![refused("HTTPRoute")];
-    assert!(told(&given, "EndpointPublish").starts_with("True"));
-    given.failures = vec![refused("Secret")];
-    assert!(told(&given, "Ready").starts_with("True"));
+    assert_eq!(status.summary.reason, "ApplyRefused");
 }
 
 #[test]

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use crds::v1alpha1::{Header, HeaderFilter, RouteParent, RouteTimeouts, RoutingRule};
 use gateway_api::httproutes::HttpRoute;
-use hub_plan::Plan;
 use serde_json::{Value, json};
 
-use crate::given::{Given, condition, healthy, judged};
+use crate::given::{Given, Planned, condition, healthy, judged};
 
 const CONDITION: &str = "DiscoveryRouteProvision";
 
@@ -20,7 +19,7 @@ fn rule(path: &str, to: &str) -> RoutingRule {
 }
 
 /// `name [hosts]: path → to, ...` of each route.
-fn routes(plan: &Plan) -> Vec<String> {
+fn routes(plan: &Planned) -> Vec<String> {
     plan.routes.iter().map(line).collect()
 }
 
@@ -42,7 +41,7 @@ fn line(route: &HttpRoute) -> String {
     format!("{name}{hosts}: {}", rules.collect::<Vec<_>>().join(", "))
 }
 
-fn spec(plan: &Plan, index: usize) -> Value {
+fn spec(plan: &Planned, index: usize) -> Value {
     serde_json::to_value(&plan.routes[index].spec).unwrap()
 }
 
@@ -299,7 +298,7 @@ fn many(count: usize) -> Vec<RoutingRule> {
         .collect()
 }
 
-fn sizes(plan: &Plan) -> Vec<usize> {
+fn sizes(plan: &Planned) -> Vec<usize> {
     let rules = plan.routes.iter().map(|route| route.spec.rules.as_ref());
     rules.map(|rules| rules.unwrap().len()).collect()
 }

@@ -1,10 +1,12 @@
 //! How a plan's endpoints read in an assertion.
 
-use hub_plan::{Plan, facts::StepFacts};
+use hub_plan::facts::StepFacts;
+
+use crate::given::Planned;
 
 /// `cluster address how` of each endpoint of the discovery Service: `ready`, `serving` (works, and takes no traffic),
 /// `draining`, `down`.
-pub(crate) fn endpoints(plan: &Plan) -> Vec<String> {
+pub(crate) fn endpoints(plan: &Planned) -> Vec<String> {
     let ours = plan.slices.iter().filter(|slice| {
         slice.metadata.labels.as_ref().unwrap()["kubernetes.io/service-name"] == "llama-endpoints"
     });
@@ -26,7 +28,7 @@ pub(crate) fn endpoints(plan: &Plan) -> Vec<String> {
 }
 
 /// Seconds from the plan's time until it is to be made again.
-pub(crate) fn due(plan: &Plan, now: k8s_openapi::jiff::Timestamp) -> Option<i64> {
+pub(crate) fn due(plan: &Planned, now: k8s_openapi::jiff::Timestamp) -> Option<i64> {
     plan.due.map(|due| due.as_second() - now.as_second())
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crds::v1alpha1::{
     Address, EndpointSource, PortReference, ServerPlacementSpec, ServiceReference, Source,
 };
-use hub_plan::placements::{Entrance, placements};
+use hub_plan::placements::{Site, placements};
 
 use crate::given::{cluster, profile, server};
 
@@ -37,18 +37,14 @@ fn planned(
 ) -> Vec<ServerPlacementSpec> {
     let mut server = server(&[("east", 1), ("west", 1)]);
     server.spec.cluster_targets[0].endpoint = own;
-    let entrance = Entrance {
+    let site = Site {
         gateway: None,
         endpoint: member,
+        model: server.spec.model.clone(),
+        withheld: false,
     };
-    let entrances = ["east", "west"].map(|name| (cluster(name), entrance.clone()));
-    placements(
-        &server,
-        Some(&profile()),
-        &entrances.into(),
-        &BTreeSet::new(),
-    )
-    .specs
+    let sites = ["east", "west"].map(|name| (cluster(name), site.clone()));
+    placements(&server, Some(&profile()), &sites.into(), &BTreeSet::new()).specs
 }
 
 #[test]

@@ -118,12 +118,9 @@ fn a_thousand_clusters_fit_into_a_bounded_status() {
 fn since_stands_while_the_state_does() {
     let mut given = healthy();
     let before = given.plan().status.clusters[0].since.clone();
-    assert_eq!(
-        hub_plan::plan(&given.facts(), later()).status.clusters[0].since,
-        before
-    );
+    assert_eq!(given.plan_at(later()).status.clusters[0].since, before);
     given.lose("east");
-    let moved = hub_plan::plan(&given.facts(), later()).status.clusters[0].clone();
+    let moved = given.plan_at(later()).status.clusters[0].clone();
     assert_eq!(
         (moved.cluster_id.as_str(), moved.since.0),
         ("east", later())
@@ -293,7 +290,7 @@ fn an_entry_has_the_clusters_replicas_and_its_words() {
 #[test]
 fn nothing_in_the_status_of_an_unchanged_world_moves_with_time() {
     let given = healthy();
-    let status = hub_plan::plan(&given.facts(), later()).status;
+    let status = given.plan_at(later()).status;
     assert_eq!(Some(status), given.server.status);
 }
 
@@ -305,7 +302,7 @@ fn a_new_cluster_is_so_since_now() {
     given
         .clusters
         .insert(cluster("north"), serving("203.0.113.7"));
-    let clusters = hub_plan::plan(&given.facts(), later()).status.clusters;
+    let clusters = given.plan_at(later()).status.clusters;
     let since: Vec<_> = clusters
         .iter()
         .map(|status| (status.cluster_id.as_str(), status.since.0))

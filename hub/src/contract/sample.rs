@@ -1,0 +1,117 @@
+//! Servers and plans for contracts: made by the hub's own planner, so that they are such as the hub asks for.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use crds::{
+    ClusterName,
+    condition::State,
+    v1alpha1::{GatewayReference, InferenceServer, Replicas},
+};
+use hub_plan::{
+    Plan,
+    facts::{
+        ClusterFacts, EndpointFacts, Facts, Fleet, Membership, Observed, PlacementFacts,
+        RouteSchema, Step, StepFacts,
+    },
+    memory::PublishedEndpoint,
+};
+use k8s_openapi::jiff::Timestamp;
+
+/// What the clusters of a sample are like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sample {
+    /// East and west serve.
+    Both,
+    /// East admits traffic elsewhere.
+    Changed,
+    /// West is gone.
+    One,
+    /// Both are gone, and the server is on its way out.
+    None,
+}
+
+/// The clusters of a sample.
+pub(super) fn clusters(sample: Sample) -> BTreeMap<ClusterName, ClusterFacts> {
+    let addresses = match sample {
+        Sample::Both => ["203.0.113.1", "203.0.113.2"],
+        Sample::Changed | Sample::One | Sample::None => ["203.0.113.9", "203.0.113.2"],
+    };
+    let named = ["east", "west"].into_iter().zip(addresses);
+    let named = named.filter_map(|(name, address)| Some((name.parse().ok()?, address)));
+    named
+        .map(|(name, address): (ClusterName, _)| {
+            let gone = match sample {
+                Sample::Both | Sample::Changed => false,
+                Sample::One => name.as_str() == "west",
+                Sample::None => true,
+            };
+            let facts = if gone {
+                ClusterFacts {
+                    gone: true,
+                    ..ClusterFacts::default()
+                }
+            } else {
+                serving(address)
+            };
+            (name, facts)
+        })
+        .collect()
+}
+
+fn serving(address: &str) -> ClusterFacts {
+    let done = StepFacts {
+        state: State::True,
+        reason: "Provisioned".to_owned(),
+        message: "done".to_owned(),
+    };
+    ClusterFacts {
+        membership: Membership::Joined,
+        reporting: true,
+        placement: Some(PlacementFacts {
+            current: true,
+            route_accepted: true,
+            steps: Step::ALL.map(|step| (step, done.clone())).into(),
+            replicas: Replicas {
+                wanted: 1,
+                ready: 1,
+            },
+        }),
+        endpoint: Some(EndpointFacts {
+            addresses: vec![address.to_owned()],
+            port: 80,
+            ..EndpointFacts::default()
+        }),
+        ..ClusterFacts::default()
+    }
+}
+
+/// What the hub plans for the server.
+pub(super) fn plan(
+    server: &InferenceServer,
+    sample: Sample,
+    observed: Observed,
+    published: BTreeMap<ClusterName, PublishedEndpoint>,
+) -> Plan {
+    let mut server = server.clone();
+    server.spec.decommission |= sample == Sample::None;
+    server.spec.endpoints.drain_seconds = 0;
+    let gateway = GatewayReference {
+        namespace: "infra".to_owned(),
+        name: "public".to_owned(),
+        listener: None,
+    };
+    let facts = Facts {
+        server: &server,
+        profile: None,
+        clusters: clusters(sample),
+        gateway: Some(&gateway),
+        gateway_api: true,
+        refused_cidrs: &[],
+        route_schema: RouteSchema::default(),
+        gateways: [(gateway.namespace.clone(), gateway.name.clone())].into(),
+        observed,
+        published,
+        fleet: Arc::new(Fleet::default()),
+    };
+    hub_plan::plan(&facts, Timestamp::UNIX_EPOCH)
+}
