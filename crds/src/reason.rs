@@ -25,8 +25,14 @@ pub const CLUSTER_NOT_CONNECTED: &str = "ClusterNotConnected";
 pub const FLEET_SILENT: &str = "FleetSilent";
 /// A cluster that could not be heard is back, and has to stay a while before it takes traffic again.
 pub const SETTLING: &str = "Settling";
+/// The hub has not reached the endpoint yet, and it takes no traffic before.
+pub const PROBING: &str = "Probing";
+/// The hub does not reach the model servers at the endpoint.
+pub const ENDPOINT_UNREACHABLE: &str = "EndpointUnreachable";
 /// The endpoint takes no new traffic, on its way out.
 pub const DRAINING: &str = "Draining";
+/// A target's MemberCluster takes no servers of this namespace.
+pub const NAMESPACE_NOT_ALLOWED: &str = "NamespaceNotAllowed";
 /// A target's MemberCluster never enrolled.
 pub const CLUSTER_NOT_JOINED: &str = "ClusterNotJoined";
 /// `spec.runtime.profile` names a RuntimeProfile that does not exist.

@@ -17,11 +17,11 @@ pub use endpoint::{
 };
 pub use inference_server::{
     ClusterTarget, DeletionPolicy, EndpointPolicy, InferenceServer, InferenceServerSpec, Model,
-    Resources, Runtime, WhenSilent,
+    ProbePolicy, Resources, Runtime, WhenSilent,
 };
 pub use member_cluster::{
-    Enrollment, GatewayReference, JoinToken, MemberCluster, MemberClusterSpec, MemberClusterStatus,
-    Released,
+    AllowedNamespaces, Enrollment, GatewayReference, JoinToken, MemberCluster, MemberClusterSpec,
+    MemberClusterStatus, NamespacesFrom, Released,
 };
 pub use routing::{Header, HeaderFilter, RouteParent, RouteTimeouts, Routing, RoutingRule};
 pub use runtime_profile::{

@@ -7,6 +7,7 @@
 //! * [`session`]: the agents' streams: what each cluster is to hold goes out, what it says comes in;
 //! * [`place`]: what each member is to hold of a server, told to its session;
 //! * [`resolve`]: the addresses of the DNS names that they said;
+//! * [`probe`]: whether endpoints lead to model servers;
 //! * [`server`]: one pass over one InferenceServer: snapshot, plan (crate `hub-plan`), steps, report;
 //! * [`endpoints`]: where clusters admit traffic, and the Services and EndpointSlices that publish it;
 //! * [`routing`]: the discovery HTTPRoutes; [`models`]: which model each cluster serves;
@@ -29,6 +30,7 @@ pub mod metrics;
 pub mod models;
 pub mod observe;
 pub mod place;
+pub mod probe;
 pub mod report;
 pub mod resolve;
 pub mod routing;

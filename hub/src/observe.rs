@@ -18,7 +18,10 @@ use gateway_api::{
     httproutes::HttpRoute,
 };
 use hub_plan::facts::RouteSchema;
-use k8s_openapi::api::{core::v1::Service, discovery::v1::EndpointSlice};
+use k8s_openapi::api::{
+    core::v1::{Namespace, Service},
+    discovery::v1::EndpointSlice,
+};
 use kube::{Api, Client, Resource, ResourceExt, runtime::watcher};
 use operator::{
     cache::{Cache, Change, ObjectKey},
@@ -37,6 +40,8 @@ pub struct Caches {
     pub members: Cache<MemberCluster>,
     /// Which runtimes there are.
     pub profiles: Cache<RuntimeProfile>,
+    /// The labels of namespaces: by them a MemberCluster says which may target it.
+    pub namespaces: Cache<Namespace>,
     /// Our discovery Services.
     pub services: Cache<Service>,
     /// Our EndpointSlices.
@@ -55,6 +60,7 @@ impl Default for Caches {
             servers: Cache::new(trim),
             members: Cache::new(trim),
             profiles: Cache::new(trim),
+            namespaces: Cache::new(trim_to_labels),
             services: Cache::new(trim),
             slices: Cache::new(trim),
             routes: Cache::optional(trim),
@@ -73,6 +79,14 @@ fn trim_to_name(gateway: &mut Gateway) {
     gateway.spec = GatewaySpec::default();
     gateway.status = None;
     strip_metadata(gateway);
+}
+
+fn trim_to_labels(namespace: &mut Namespace) {
+    let labels = namespace.metadata.labels.take();
+    namespace.spec = None;
+    namespace.status = None;
+    strip_metadata(namespace);
+    namespace.metadata.labels = labels;
 }
 
 /// Whom changes wake, and which servers target which cluster.
@@ -188,6 +202,7 @@ impl Caches {
             servers,
             members,
             profiles,
+            namespaces,
             services,
             slices,
             routes,
@@ -197,6 +212,7 @@ impl Caches {
         servers.is_synced()
             && members.is_synced()
             && profiles.is_synced()
+            && namespaces.is_synced()
             && services.is_synced()
             && slices.is_synced()
             && routes.is_synced()
@@ -209,6 +225,7 @@ impl Caches {
             servers,
             members,
             profiles,
+            namespaces,
             services,
             slices,
             routes,
@@ -218,6 +235,7 @@ impl Caches {
         servers.synced().await;
         members.synced().await;
         profiles.synced().await;
+        namespaces.synced().await;
         services.synced().await;
         slices.synced().await;
         routes.synced().await;
@@ -259,6 +277,7 @@ impl Caches {
                         }
                     }),
             ),
+            self.watch_namespaces(client, wakes()),
             watch_own(&self.services, client, wakes()),
             watch_own(&self.slices, client, wakes()),
             watch_own(&self.routes, client, wakes()),
@@ -273,6 +292,30 @@ impl Caches {
 }
 
 impl Caches {
+    /// Its labels say which clusters the servers of a namespace may target.
+    fn watch_namespaces(&self, client: &Client, wakeups: Arc<Wakeups>) -> BoxFuture<'static, ()> {
+        let servers = self.servers.clone();
+        let changed = move |change: Change<'_, Namespace>| {
+            let labels = |namespace: Option<&Arc<Namespace>>| {
+                namespace.map(|namespace| namespace.labels().clone())
+            };
+            let Some(name) = change.each().next().map(ResourceExt::name_any) else {
+                return;
+            };
+            if labels(change.before) != labels(change.after) {
+                for server in servers.prefixed(&name, "") {
+                    wakeups.servers.wake(ObjectKey::of(server.as_ref()));
+                }
+            }
+        };
+        let namespaces = self.namespaces.clone();
+        Box::pin(namespaces.run(
+            Api::all(client.clone()),
+            watcher::Config::default(),
+            changed,
+        ))
+    }
+
     /// A Gateway that comes or goes is a fact of the servers whose routes attach to it: of all, since most have the hub's.
     fn watch_gateways(&self, client: &Client, wakeups: Arc<Wakeups>) -> BoxFuture<'static, ()> {
         let servers = self.servers.clone();

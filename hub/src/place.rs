@@ -1,5 +1,7 @@
 //! What each member is to hold of a server: from a snapshot to the members' sessions. Decides nothing: `hub-plan` does.
 
+mod namespaces;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::Ipv4Addr,
@@ -16,7 +18,7 @@ use crds::{
 };
 use hub_plan::{
     drain::draining,
-    facts::{ClusterFacts, Membership},
+    facts::{ClusterFacts, Membership, Refusal},
     placements::{Intent, Site, placements, targets},
 };
 use ipnet::{IpNet, Ipv4Net};
@@ -227,15 +229,25 @@ impl Placer {
                 .get(&ObjectKey::new("", cluster.as_str()))?;
             let endpoint = record.spec.endpoint.as_ref();
             let model = self.models.model(server, &cluster);
+            let closed = self.closed(server, &record).is_some();
             let site = Site {
                 gateway: record.spec.gateway.clone(),
                 endpoint: endpoint.map(|endpoint| endpoint.source.clone()),
-                withheld: model.is_err(),
+                withheld: closed || model.is_err(),
                 model: model.unwrap_or_default(),
             };
             Some((cluster, site))
         });
         found.collect()
+    }
+
+    /// Why a cluster takes no servers of the server's namespace.
+    fn closed(&self, server: &InferenceServer, record: &MemberCluster) -> Option<Refusal> {
+        let name = server.namespace().unwrap_or_default();
+        let namespace = self.caches.namespaces.get(&ObjectKey::new("", &name));
+        let none = BTreeMap::new();
+        let labels = namespace.as_deref().map_or(&none, ResourceExt::labels);
+        namespaces::refusal(record, &name, labels)
     }
 
     /// Somebody fell silent, is heard, came, or went.
@@ -288,11 +300,14 @@ impl Placer {
                 ..ClusterFacts::default()
             });
             let allowed_cidrs = record.as_deref().map(allowed_cidrs).unwrap_or_default();
+            let closed = record.as_deref();
+            let closed = closed.and_then(|record| self.closed(server, record));
             let model_refusal = self.models.model(server, &name).err();
             (
                 name,
                 ClusterFacts {
                     allowed_cidrs,
+                    closed,
                     model_refusal,
                     ..facts
                 },

@@ -31,6 +31,7 @@ use crate::{
     models::SpecifiedModel,
     observe::{Caches, Wakeups},
     place::Placer,
+    probe::{Http, Prober},
     report::member::MemberReconciler,
     resolve::{Resolver, System},
     routing::GatewayRoutes,
@@ -114,6 +115,7 @@ fn start(
     let clock = Clock::start();
     let metrics = Arc::new(Metrics::new(clock));
     let resolver = Arc::new(Resolver::new(System::load()));
+    let prober = Arc::new(Prober::new(Http, clock));
     let Clients {
         write: client,
         watch,
@@ -135,6 +137,7 @@ fn start(
         caches: caches.clone(),
         placer: Arc::clone(&placer),
         resolver: Arc::clone(&resolver),
+        prober: Arc::clone(&prober),
         provider: chosen.provider,
         publisher: Arc::clone(&chosen.publisher),
         plugin: chosen.plugin,
@@ -144,9 +147,7 @@ fn start(
         refused_cidrs,
     };
     let reconciler = Reconciler::new(parts);
-    let woken = Arc::clone(&wakeups);
-    let resolution = resolver.run(move |server| woken.servers.wake(server));
-    spawn(tasks, Box::pin(resolution), "the resolution of hostnames");
+    ask_outside(tasks, resolver, prober, Arc::clone(&wakeups));
     let members = MemberReconciler::new(
         client,
         caches.members.clone(),
@@ -179,6 +180,19 @@ fn start(
         clock,
         sessions: first_session(),
     })
+}
+
+/// Starts what asks others than the API server: name servers, and endpoints.
+fn ask_outside(
+    tasks: &mut JoinSet<anyhow::Result<()>>,
+    resolver: Arc<Resolver>,
+    prober: Arc<Prober>,
+    wakeups: Arc<Wakeups>,
+) {
+    let wake = move |server| wakeups.servers.wake(server);
+    spawn(tasks, Box::pin(prober.run(wake.clone())), "the probes");
+    let resolution = Box::pin(resolver.run(wake));
+    spawn(tasks, resolution, "the resolution of hostnames");
 }
 
 /// Serves agents until SIGTERM, or until any part of the hub ends.

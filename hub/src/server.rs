@@ -32,6 +32,7 @@ use crate::{
     metrics::Metrics,
     observe::Caches,
     place::{Placer, has_finalizer},
+    probe::Prober,
     report::{self, events::Events, member},
     resolve::Resolver,
 };
@@ -58,6 +59,8 @@ pub struct Parts {
     pub placer: Arc<Placer>,
     /// Addresses of host names.
     pub resolver: Arc<Resolver>,
+    /// Whether endpoints lead to model servers.
+    pub prober: Arc<Prober>,
     /// Where clusters admit traffic.
     pub provider: Arc<dyn Provider>,
     /// What is published of that.
@@ -87,6 +90,7 @@ impl Reconciler {
             caches,
             placer,
             resolver,
+            prober,
             metrics,
             ..
         } = &self.parts;
@@ -94,6 +98,7 @@ impl Reconciler {
             placer.place(&key);
             metrics.published(&key, None);
             resolver.forget(&key);
+            prober.forget(&key);
             return Next::Rest;
         };
         metrics.passed();
@@ -164,6 +169,7 @@ impl Reconciler {
             caches,
             placer,
             resolver,
+            prober,
             provider,
             publisher,
             ..
@@ -182,6 +188,7 @@ impl Reconciler {
             facts.endpoint = provider.resolve(&target);
         }
         resolver.resolve(key, &mut clusters);
+        prober.answers(key, &mut clusters);
         let facts = Facts {
             server: &server,
             profile: profile.as_deref(),
@@ -196,6 +203,7 @@ impl Reconciler {
             fleet: placer.fleet(),
         };
         let plan = hub_plan::plan(&facts, self.parts.clock.now());
+        prober.wish(&server, &plan.probes);
         Some(Pass::new(key.clone(), server, plan))
     }
 

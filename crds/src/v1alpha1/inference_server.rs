@@ -127,6 +127,11 @@ pub struct EndpointPolicy {
     #[schemars(range(min = 1, max = 604_800))]
     pub drop_after_seconds: u32,
 
+    /// Whether the hub asks each endpoint, through the cluster's route, if it leads to the model servers: Off, never; Warn, and the
+    /// status says so where it does not; Required, and it takes no traffic before it does. An endpoint that answers is kept though
+    /// its agent can't be heard, unless this is Off.
+    pub probe: ProbePolicy,
+
     /// Seconds that an endpoint takes no new traffic and goes on with the old, before it is taken away and its model servers
     /// are stopped.
     #[schemars(range(min = 0, max = 86_400))]
@@ -137,6 +142,7 @@ impl Default for EndpointPolicy {
     fn default() -> Self {
         Self {
             when_silent: WhenSilent::default(),
+            probe: ProbePolicy::default(),
             grace_seconds: 40,
             drop_after_seconds: 600,
             drain_seconds: 30,
@@ -154,6 +160,18 @@ pub enum WhenSilent {
     Unready,
     /// It takes no traffic after the grace, and is taken away later.
     Drop,
+}
+
+/// Whether the hub asks endpoints if they lead to model servers.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ProbePolicy {
+    /// Never.
+    Off,
+    /// Yes, and the status says where one does not.
+    #[default]
+    Warn,
+    /// Yes, and one takes no traffic before it does.
+    Required,
 }
 
 /// What serves the model.

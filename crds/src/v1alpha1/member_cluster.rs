@@ -1,6 +1,6 @@
 //! `MemberCluster`: a cluster that may join the fleet.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,9 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{endpoint::MemberEndpoint, inference_server::DeletionPolicy};
 
 /// A cluster that may join the fleet.
-#[derive(
-    CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize,
-)]
+#[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "inferfleet.io",
     version = "v1alpha1",
@@ -32,6 +30,10 @@ use super::{endpoint::MemberEndpoint, inference_server::DeletionPolicy};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MemberClusterSpec {
+    /// The namespaces of the hub whose InferenceServers may target the cluster. All when absent.
+    #[serde(default, skip_serializing_if = "AllowedNamespaces::is_default")]
+    pub namespaces: AllowedNamespaces,
+
     /// The Gateway that admits traffic there. Defaults to the one that the agent's chart names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<GatewayReference>,
@@ -47,6 +49,37 @@ pub struct MemberClusterSpec {
     /// The token that lets one agent join, as `kubectl inferfleet join` made it. Only its hash is here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub join_token: Option<JoinToken>,
+}
+
+/// Namespaces of the hub, as a Gateway's listener says whose routes it takes. What runs already is left as it is when they change.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("(self.from == 'Selector') == has(self.selector)").message("selector goes with from: Selector, and from: Selector needs one"))]
+pub struct AllowedNamespaces {
+    /// All, those that selector picks (Selector), or none (None).
+    #[serde(default)]
+    pub from: NamespacesFrom,
+    /// Picks namespaces by their labels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selector: Option<LabelSelector>,
+}
+
+impl AllowedNamespaces {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Which namespaces.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NamespacesFrom {
+    /// Every one.
+    #[default]
+    All,
+    /// Those that a selector picks.
+    Selector,
+    /// No one.
+    None,
 }
 
 /// One listener of a Gateway.

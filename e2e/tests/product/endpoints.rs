@@ -1,6 +1,6 @@
 //! What becomes of endpoints when a cluster falls silent, stands by, or goes.
 
-use crds::v1alpha1::{ClusterState, InferenceServer, WhenSilent};
+use crds::v1alpha1::{ClusterState, InferenceServer, ProbePolicy, WhenSilent};
 use e2e::Installed;
 use e2e::installed::{NAMESPACE, is_true};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -24,7 +24,12 @@ pub(crate) async fn agents(fleet: &Installed, member: &str, replicas: u32) {
 }
 
 /// Returns once the endpoints of a cluster stand so; `None`: it has no slice.
-async fn until_stands(fleet: &Installed, namespace: &str, cluster: &str, how: Option<&str>) {
+pub(crate) async fn until_stands(
+    fleet: &Installed,
+    namespace: &str,
+    cluster: &str,
+    how: Option<&str>,
+) {
     let api = slices(fleet.hub(), namespace).await;
     let name = format!("hello-endpoints-{cluster}-ipv4-0");
     let holds = |slice: Option<&EndpointSlice>| {
@@ -35,7 +40,7 @@ async fn until_stands(fleet: &Installed, namespace: &str, cluster: &str, how: Op
     e2e::wait::until(api, &name, SOON, holds).await.unwrap();
 }
 
-fn state_of(server: &InferenceServer, cluster: &str) -> Option<ClusterState> {
+pub(crate) fn state_of(server: &InferenceServer, cluster: &str) -> Option<ClusterState> {
     let status = server.status.as_ref()?;
     let mut clusters = status.clusters.iter();
     Some(clusters.find(|of| of.cluster_id == cluster)?.state)
@@ -87,6 +92,8 @@ async fn a_silent_cluster_leaves_the_traffic_after_its_grace_and_settles_when_it
     let mut wanted = server("silent", &["east", "west"]);
     wanted.spec.endpoints.grace_seconds = 2;
     wanted.spec.endpoints.when_silent = WhenSilent::Unready;
+    // It would answer, and be kept.
+    wanted.spec.endpoints.probe = ProbePolicy::Off;
     fleet.apply(&wanted).await.unwrap();
     fleet.ready("silent", "hello").await.unwrap();
 

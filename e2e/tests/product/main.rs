@@ -16,6 +16,8 @@ mod joining;
 mod leaving;
 mod lifecycle;
 mod main_path;
+mod namespaces;
+mod probes;
 mod routing;
 mod sources;
 

@@ -8,7 +8,9 @@ use std::{collections::BTreeMap, net::IpAddr};
 
 use crds::{
     ClusterName,
-    v1alpha1::{ClusterState, ClusterStatus, ClusterTarget, DeletionPolicy, Replicas},
+    v1alpha1::{
+        ClusterState, ClusterStatus, ClusterTarget, DeletionPolicy, EndpointPolicy, Replicas,
+    },
 };
 use k8s_openapi::jiff::Timestamp;
 
@@ -18,6 +20,7 @@ use crate::{
     facts::{ClusterFacts, Facts, Membership, Step, StepFacts},
     memory::PublishedEndpoint,
     placements::is_leaving,
+    probe::{self, Probe},
     silence::{self, Candidate, Silence, silence},
     tiers,
 };
@@ -55,6 +58,8 @@ pub struct Cluster {
     pub silent_since: Option<Timestamp>,
     /// Is it heard, and if not, what is made of it?
     pub silence: Silence,
+    /// How its endpoint is to be asked whether it leads to model servers.
+    pub probe: Option<Probe>,
     /// When time alone changes how it is.
     pub due: Option<Timestamp>,
     /// Replicas there.
@@ -104,6 +109,9 @@ pub fn judge(facts: &Facts<'_>, now: Timestamp) -> Vec<Cluster> {
             draft(facts, name, cluster, memory, target, now)
         })
         .collect();
+    let policy = &facts.server.spec.endpoints;
+    let mut silences: Vec<_> = drafts.iter_mut().map(|draft| &mut draft.silence).collect();
+    silence::trust_probes(policy, &mut silences, now);
     let mut candidates: Vec<_> = drafts
         .iter_mut()
         .filter(|draft| !draft.withdrawn() && draft.weight.unwrap_or(0) > 0)
@@ -173,8 +181,12 @@ impl Draft<'_> {
     }
 
     fn cluster(&self, facts: &Facts<'_>, now: Timestamp) -> Cluster {
-        let found = self.endpoint(facts, now);
-        let routable = found.draining_since.is_none()
+        let mut found = self.endpoint(facts, now);
+        let policy = &facts.server.spec.endpoints;
+        let proven = !self.facts.reporting || found.prove(policy, self.name, self.facts);
+        let probe = self.probe(policy, &found);
+        let routable = proven
+            && found.draining_since.is_none()
             && !found.addresses.is_empty()
             && !self.withdrawn()
             && self.silence.unready_since().is_none()
@@ -207,6 +219,7 @@ impl Draft<'_> {
                 .unready_since()
                 .filter(|_| self.memory.served() && !self.withdrawn()),
             silence: self.silence,
+            probe,
             due: found.due,
             replicas: self
                 .facts
@@ -224,6 +237,21 @@ impl Draft<'_> {
             cluster.stay_as(previous(facts, self.name));
         }
         cluster
+    }
+
+    /// A new endpoint is asked once; that of a cluster which can't be heard again and again, once its grace is over.
+    fn probe(&self, policy: &EndpointPolicy, found: &endpoint::Found) -> Option<Probe> {
+        let asks = probe::is_on(policy)
+            && !self.withdrawn()
+            && found.draining_since.is_none()
+            && !found.addresses.is_empty()
+            && self.serves();
+        let max_age = match self.silence {
+            Silence::Quiet { .. } => return None,
+            Silence::Lost { .. } => Some(policy.grace_seconds),
+            Silence::Heard | Silence::Settling { .. } => None,
+        };
+        asks.then(|| Probe::of(&found.addresses, found.port, max_age))
     }
 
     fn endpoint(&self, facts: &Facts<'_>, now: Timestamp) -> endpoint::Found {

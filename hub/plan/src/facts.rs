@@ -19,7 +19,7 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 
-use crate::memory::PublishedEndpoint;
+use crate::{memory::PublishedEndpoint, probe::ProbeFacts};
 
 /// The snapshot that one server is planned from.
 #[derive(Debug)]
@@ -94,12 +94,16 @@ pub struct ClusterFacts {
     pub gone: bool,
     /// Why the agent can't apply the value that is wanted now.
     pub refusal: Option<Refusal>,
+    /// Why it takes no servers of this namespace.
+    pub closed: Option<Refusal>,
     /// Why it can't be said which model it is to serve.
     pub model_refusal: Option<Refusal>,
     /// The last report of the placement.
     pub placement: Option<PlacementFacts>,
     /// The last report of the endpoint.
     pub endpoint: Option<EndpointFacts>,
+    /// What the last probe of its endpoint brought.
+    pub probe: Option<ProbeFacts>,
     /// The ranges that its addresses have to be in; none: they may be in any.
     pub allowed_cidrs: Vec<IpNet>,
 }

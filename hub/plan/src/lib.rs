@@ -6,6 +6,7 @@
 //! * [`placements`]: what each member cluster is to hold;
 //! * [`memory`]: what each cluster's endpoint was last;
 //! * [`silence`] and [`drain`]: what becomes of it when the cluster can't be heard, or goes;
+//! * [`probe`]: which endpoints are asked whether they lead to model servers;
 //! * [`clusters`]: how each target is, judged once for everything that follows, with `tiers` of those that take traffic;
 //! * [`endpoints`], `shards` and [`weights`]: the discovery Services and their EndpointSlices;
 //! * [`routes`]: the discovery HTTPRoutes;
@@ -19,6 +20,7 @@ pub mod endpoints;
 pub mod facts;
 pub mod memory;
 pub mod placements;
+pub mod probe;
 pub mod routes;
 mod shards;
 pub mod silence;
@@ -45,6 +47,7 @@ use crate::{
     clusters::{Cluster, Part},
     facts::{Facts, Observed, Reference},
     memory::PublishedEndpoint,
+    probe::Probe,
 };
 
 /// All that the hub does for one server. No choices are left in it.
@@ -62,6 +65,8 @@ pub struct Plan {
     pub surplus_routes: Vec<Reference>,
     /// Slices and Services of ours that are no longer wanted, and that no live route names.
     pub surplus: Vec<Reference>,
+    /// The endpoints that are to be asked whether they lead to model servers.
+    pub probes: BTreeMap<ClusterName, Probe>,
     /// How each target is, and every other cluster that holds a part.
     pub clusters: Vec<Cluster>,
     /// How each step would be if all of this were written: those of creation, or those of the way out.
@@ -109,6 +114,7 @@ pub fn plan(facts: &Facts<'_>, now: Timestamp) -> Plan {
         endpoints: discovery.endpoints,
         surplus_routes,
         surplus,
+        probes: probes(&clusters),
         begun: is_begun(facts),
         emptied,
         unconfirmed: let_go.map(|cluster| cluster.name.clone()).collect(),
@@ -129,6 +135,14 @@ impl Plan {
         let verdicts = conditions::conclusion(server, &self.clusters, steps);
         status::status(server, &self.clusters, &verdicts, now)
     }
+}
+
+fn probes(clusters: &[Cluster]) -> BTreeMap<ClusterName, Probe> {
+    let probes = clusters.iter().filter_map(|cluster| {
+        let probe = cluster.probe.clone()?;
+        Some((cluster.name.clone(), probe))
+    });
+    probes.collect()
 }
 
 /// Is something of it published or placed, so that it has to be kept right whatever becomes of the specification?

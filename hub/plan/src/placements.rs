@@ -65,7 +65,7 @@ pub struct Site {
     pub endpoint: Option<EndpointSource>,
     /// The model that it serves.
     pub model: Option<Model>,
-    /// Which model it is to serve can't be said.
+    /// It takes nothing new of this server: its namespace may not target it, or which model it is to serve can't be said.
     pub withheld: bool,
 }
 

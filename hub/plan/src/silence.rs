@@ -14,6 +14,7 @@ use crate::{
     drain::after,
     facts::{ClusterFacts, Fleet},
     memory::PublishedEndpoint,
+    probe::{self, Reach, holds_until, reach},
 };
 
 /// How long a cluster that was lost has to be heard before it takes traffic again, in seconds.
@@ -54,6 +55,10 @@ pub enum Fate {
     Kept,
     /// It stays as it is: the hub suspects itself, and asks again then.
     Suspected(Timestamp),
+    /// It stays as it is until the hub has asked it.
+    Asked,
+    /// It stays as it is until then: it answers.
+    Reached(Timestamp),
     /// It stays as it is: no other cluster serves.
     Last,
     /// It takes no traffic; with Drop it goes then.
@@ -74,7 +79,7 @@ impl Silence {
             Self::Heard
             | Self::Quiet { .. }
             | Self::Lost {
-                fate: Fate::Kept | Fate::Suspected(_) | Fate::Last,
+                fate: Fate::Kept | Fate::Suspected(_) | Fate::Asked | Fate::Reached(_) | Fate::Last,
                 ..
             } => None,
         }
@@ -107,7 +112,7 @@ impl Silence {
             Self::Settling { until, .. }
             | Self::Quiet { until }
             | Self::Lost {
-                fate: Fate::Suspected(until),
+                fate: Fate::Suspected(until) | Fate::Reached(until),
                 ..
             } => Some(until),
             Self::Lost {
@@ -145,16 +150,74 @@ pub(crate) fn silence(
     if memory.silent_since.is_none() && now < until {
         return Silence::Quiet { until };
     }
-    let suspected = memory.silent_since.is_none() && is_suspected(fleet, unheard, policy);
+    let fate = match answer(policy, cluster, memory, until) {
+        Some(Reach::Reached(at)) if now < holds_until(policy, at) => {
+            Fate::Reached(holds_until(policy, at))
+        }
+        // What it was made unready for stands until it answers.
+        Some(Reach::Unknown | Reach::Reached(_)) if memory.silent_since.is_none() => Fate::Asked,
+        Some(Reach::Unknown | Reach::Reached(_) | Reach::Unreached(_)) | None => {
+            let suspected = memory.silent_since.is_none() && is_suspected(fleet, unheard, policy);
+            if suspected {
+                Fate::Suspected(after(now, policy.grace_seconds))
+            } else {
+                by_policy(policy, since, now)
+            }
+        }
+    };
+    Silence::Lost { since, fate }
+}
+
+/// What becomes of the endpoint of a cluster that is lost since then.
+fn by_policy(policy: &EndpointPolicy, since: Timestamp, now: Timestamp) -> Fate {
     let drop = after(since, policy.drop_after_seconds.max(policy.grace_seconds));
-    let fate = match policy.when_silent {
-        _ if suspected => Fate::Suspected(after(now, policy.grace_seconds)),
+    match policy.when_silent {
         WhenSilent::Keep => Fate::Kept,
         WhenSilent::Unready => Fate::Unready(None),
         WhenSilent::Drop if now < drop => Fate::Unready(Some(drop)),
         WhenSilent::Drop => Fate::Dropped,
+    }
+}
+
+/// What the endpoint of a silent cluster answered since the end of its grace; `None`: it is not asked.
+fn answer<'a>(
+    policy: &EndpointPolicy,
+    cluster: &'a ClusterFacts,
+    memory: &PublishedEndpoint,
+    until: Timestamp,
+) -> Option<Reach<'a>> {
+    let asks = probe::is_on(policy) && memory.served() && !memory.addresses.is_empty();
+    asks.then(|| {
+        if probe::is_after(cluster.probe.as_ref(), until) {
+            reach(cluster.probe.as_ref(), &memory.addresses, memory.port)
+        } else {
+            Reach::Unknown
+        }
+    })
+}
+
+/// Where the hub suspects itself, and reaches one silent cluster all the same, its probes are to be trusted: those that did
+/// not answer are lost.
+pub(crate) fn trust_probes(policy: &EndpointPolicy, silences: &mut [&mut Silence], now: Timestamp) {
+    let reached = |silence: &&mut Silence| {
+        matches!(
+            silence,
+            Silence::Lost {
+                fate: Fate::Reached(_),
+                ..
+            }
+        )
     };
-    Silence::Lost { since, fate }
+    if !probe::is_on(policy) || !silences.iter().any(reached) {
+        return;
+    }
+    for silence in silences {
+        if let Silence::Lost { since, fate } = *silence
+            && matches!(fate, Fate::Suspected(_))
+        {
+            *fate = by_policy(policy, *since, now);
+        }
+    }
 }
 
 /// Did more than half of the fleet, and at least three clusters, fall silent within one grace of that moment?

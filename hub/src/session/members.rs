@@ -306,10 +306,12 @@ impl MemberState {
             heard_since: self.heard_since,
             gone: absent || self.machine.is_removed(key, uid),
             refusal: refusal.map(bounds::refusal),
+            // What its MemberCluster says is not for the agent to say.
+            closed: None,
+            probe: None,
             model_refusal: None,
             placement: placement.map(|report| self.placement_facts(key, report)),
             endpoint: endpoint.map(bounds::endpoint),
-            // What its MemberCluster says is not for the agent to say.
             allowed_cidrs: Vec::new(),
         }
     }

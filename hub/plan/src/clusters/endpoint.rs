@@ -2,7 +2,12 @@
 
 use std::{collections::BTreeSet, net::IpAddr};
 
-use crds::{ClusterName, condition::State, reason};
+use crds::{
+    ClusterName,
+    condition::State,
+    reason,
+    v1alpha1::{EndpointPolicy, ProbePolicy},
+};
 use k8s_openapi::jiff::Timestamp;
 
 use super::bounds::Bounds;
@@ -10,6 +15,7 @@ use crate::{
     drain::Drain,
     facts::{ClusterFacts, EndpointFacts, StepFacts},
     memory::PublishedEndpoint,
+    probe::{Reach, reach},
     silence::{Fate, Silence},
 };
 
@@ -42,6 +48,55 @@ impl Found {
             addresses: memory.addresses.clone(),
             port: memory.port,
             ..Self::nowhere(verdict)
+        }
+    }
+}
+
+impl Found {
+    /// Says in the verdict what the last probe brought. Returns whether it may take traffic, as far as that goes.
+    pub(super) fn prove(
+        &mut self,
+        policy: &EndpointPolicy,
+        name: &ClusterName,
+        cluster: &ClusterFacts,
+    ) -> bool {
+        let asked = policy.probe != ProbePolicy::Off
+            && is_routable(cluster)
+            && self.draining_since.is_none()
+            && !self.addresses.is_empty();
+        let required = policy.probe == ProbePolicy::Required;
+        let state = |required: bool| if required { State::False } else { State::True };
+        match reach(cluster.probe.as_ref(), &self.addresses, self.port) {
+            _ if !asked => true,
+            Reach::Reached(_) => true,
+            Reach::Unknown if !required => true,
+            Reach::Unknown => {
+                let message = format!(
+                    "the hub asks whether the endpoint of {name} leads to its model servers"
+                );
+                self.doubt(StepFacts::unknown(reason::PROBING, message));
+                false
+            }
+            Reach::Unreached(failure) => {
+                let path = "/cluster/<namespace>/<name>/-/ready";
+                let message = format!(
+                    "the hub does not reach the model servers of {name} at port {} of its endpoint ({path}): {failure}; can the hub's Pod reach these addresses?",
+                    self.port
+                );
+                self.doubt(StepFacts::of(
+                    state(required),
+                    reason::ENDPOINT_UNREACHABLE,
+                    message,
+                ));
+                !required
+            }
+        }
+    }
+
+    /// What keeps it from being published comes first.
+    fn doubt(&mut self, verdict: StepFacts) {
+        if self.verdict.state == State::True {
+            self.verdict = verdict;
         }
     }
 }
@@ -190,6 +245,8 @@ pub(super) fn silent(name: &ClusterName, silence: Silence, memory: &PublishedEnd
                 "its endpoint stays, since much of the fleet fell silent at once: look at the hub's network",
                 true,
             ),
+            Fate::Asked => ("the hub asks its endpoint whether it still answers", true),
+            Fate::Reached(_) => ("its endpoint stays, since it answers", true),
             Fate::Last => ("its endpoint stays, since no other cluster serves", true),
             Fate::Unready(_) => ("its endpoint takes no traffic", true),
             Fate::Dropped => ("its endpoint was taken away", false),

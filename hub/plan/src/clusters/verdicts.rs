@@ -17,6 +17,9 @@ pub(super) fn step(draft: &Draft<'_>, step: Step) -> StepFacts {
     if let Some(refusal) = &cluster.refusal {
         return StepFacts::no(&refusal.reason, refusal.message.clone());
     }
+    if let Some(refusal) = &cluster.closed {
+        return StepFacts::no(&refusal.reason, refusal.message.clone());
+    }
     if let (Step::ModelConfig, Some(refusal)) = (step, &cluster.model_refusal) {
         return StepFacts::no(&refusal.reason, format!("{name}: {}", refusal.message));
     }
@@ -108,6 +111,9 @@ pub(super) fn state(
     let (worst, failed) = match (found(State::False), found(State::Unknown)) {
         (Some(failure), _) => (failure, true),
         (None, Some(pending)) => (pending, false),
+        (None, None) if endpoint.reason == reason::ENDPOINT_UNREACHABLE => {
+            return (ClusterState::Serving, endpoint.clone());
+        }
         (None, None) => {
             return (
                 ClusterState::Serving,

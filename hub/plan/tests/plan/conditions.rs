@@ -157,3 +157,20 @@ fn a_model_that_can_not_be_said_fails_the_step_of_models_alone() {
         assert!(condition(&status, kind).starts_with(expected), "{kind}");
     }
 }
+
+#[test]
+fn a_cluster_that_is_closed_to_the_namespace_says_so_and_serves_what_it_has() {
+    let mut given = healthy();
+    let before = given.plan().slices;
+    given.cluster("west").closed = Some(Refusal {
+        reason: "NamespaceNotAllowed".to_owned(),
+        message: "MemberCluster west takes no servers of namespace team".to_owned(),
+    });
+    let plan = given.plan();
+    assert_eq!(
+        condition(&plan.status, "BackendProvision"),
+        "False NamespaceNotAllowed"
+    );
+    assert_eq!(plan.status.summary.reason, "NamespaceNotAllowed (west)");
+    assert_eq!(plan.slices, before);
+}

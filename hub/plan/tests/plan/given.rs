@@ -10,8 +10,8 @@ use crds::{
     condition::State,
     v1alpha1::{
         ClusterTarget, DeletionPolicy, EndpointPolicy, GatewayReference, InferenceServer,
-        InferenceServerSpec, InferenceServerStatus, Model, Probe, Probes, Replicas, Routing,
-        Runtime, RuntimeImage, RuntimePort, RuntimeProfile, RuntimeProfileSpec,
+        InferenceServerSpec, InferenceServerStatus, Model, Probe, ProbePolicy, Probes, Replicas,
+        Routing, Runtime, RuntimeImage, RuntimePort, RuntimeProfile, RuntimeProfileSpec,
     },
 };
 use gateway_api::httproutes::HttpRoute;
@@ -60,6 +60,7 @@ pub(crate) struct Planned {
     pub(crate) status: InferenceServerStatus,
     pub(crate) due: Option<Timestamp>,
     pub(crate) endpoints: BTreeMap<ClusterName, PublishedEndpoint>,
+    pub(crate) probes: BTreeMap<ClusterName, hub_plan::probe::Probe>,
 }
 
 pub(crate) fn cluster(name: &str) -> ClusterName {
@@ -88,6 +89,8 @@ pub(crate) fn serving(address: &str) -> ClusterFacts {
         heard_since: None,
         gone: false,
         refusal: None,
+        closed: None,
+        probe: None,
         model_refusal: None,
         placement: Some(PlacementFacts {
             current: true,
@@ -194,6 +197,8 @@ pub(crate) fn server(targets: &[(&str, u32)]) -> InferenceServer {
             // What goes is gone at once, but where a test is about draining.
             endpoints: EndpointPolicy {
                 drain_seconds: 0,
+                // Nobody is asked, but where a test is about that.
+                probe: ProbePolicy::Off,
                 ..EndpointPolicy::default()
             },
             routing: Routing::default(),
@@ -275,6 +280,7 @@ impl Given {
             status,
             due: plan.due,
             endpoints: plan.endpoints,
+            probes: plan.probes,
         }
     }
 

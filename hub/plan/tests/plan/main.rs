@@ -18,6 +18,7 @@ mod isolation;
 mod leaving;
 mod memory;
 mod placements;
+mod probe;
 mod properties;
 mod ready;
 mod routes;

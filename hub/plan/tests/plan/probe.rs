@@ -1,0 +1,231 @@
+//! What the hub asks endpoints, and what becomes of the answers.
+
+use crds::v1alpha1::ProbePolicy;
+use hub_plan::probe::{Probe, ProbeFacts};
+
+use crate::{
+    given::{Given, Planned, cluster, condition, healthy},
+    shown::{due, endpoints},
+    silence::{WELL, fleet},
+};
+
+/// East and west, both well, of which each is asked by this policy.
+fn asked(policy: ProbePolicy) -> Given {
+    let mut given = healthy();
+    given.server.spec.endpoints.probe = policy;
+    given
+}
+
+/// East and west of a fleet of ten, of which each is asked, once west has been silent for longer than its grace.
+fn lost() -> Given {
+    let mut given = fleet();
+    given.server.spec.endpoints.probe = ProbePolicy::Warn;
+    given.hush("west");
+    given.pass(40);
+    given
+}
+
+/// The addresses of a cluster answer so, now.
+fn answer(given: &mut Given, name: &str, failure: Option<&str>) {
+    let probe = given.plan().probes[&cluster(name)].clone();
+    let at = given.now;
+    given.cluster(name).probe = Some(ProbeFacts {
+        addresses: probe.addresses,
+        port: probe.port,
+        at,
+        failure: failure.map(str::to_owned),
+    });
+}
+
+fn probe(plan: &Planned, name: &str) -> Option<String> {
+    let Probe {
+        addresses,
+        port,
+        max_age_seconds,
+    } = plan.probes.get(&cluster(name))?;
+    Some(format!("{addresses:?} {port} {max_age_seconds:?}"))
+}
+
+fn message(plan: &Planned, kind: &str) -> String {
+    let mut conditions = plan.status.conditions.iter();
+    let condition = conditions.find(|condition| condition.type_ == kind);
+    condition.unwrap().message.clone()
+}
+
+#[test]
+fn each_endpoint_that_leads_somewhere_is_asked_once() {
+    let mut given = asked(ProbePolicy::Warn);
+    given.placement("west").replicas.ready = 0;
+    let plan = given.plan();
+    assert_eq!(
+        probe(&plan, "east").as_deref(),
+        Some("[203.0.113.1] 80 None")
+    );
+    assert_eq!(probe(&plan, "west"), None, "nobody is there to answer");
+    assert!(asked(ProbePolicy::Off).plan().probes.is_empty());
+}
+
+#[test]
+fn of_many_addresses_the_first_are_asked() {
+    let mut given = asked(ProbePolicy::Warn);
+    let addresses = (1..=9).map(|number| format!("203.0.113.{number}"));
+    given.cluster("east").endpoint.as_mut().unwrap().addresses = addresses.collect();
+    assert_eq!(given.plan().probes[&cluster("east")].addresses.len(), 4);
+}
+
+#[test]
+fn an_answer_changes_nothing_of_what_is_well() {
+    let mut given = asked(ProbePolicy::Warn);
+    given.apply();
+    let before = given.plan();
+    for name in ["east", "west"] {
+        answer(&mut given, name, None);
+    }
+    assert_eq!(given.plan(), before);
+}
+
+#[test]
+fn an_endpoint_that_is_not_reached_is_told_and_takes_traffic() {
+    let mut given = asked(ProbePolicy::Warn);
+    answer(&mut given, "west", Some("no answer"));
+    let plan = given.plan();
+    assert_eq!(endpoints(&plan), WELL);
+    assert_eq!(
+        condition(&plan.status, "EndpointPublish"),
+        "True EndpointUnreachable"
+    );
+    assert_eq!(condition(&plan.status, "Ready"), "True Serving");
+    let message = message(&plan, "EndpointPublish");
+    assert!(
+        message.contains("west at port 80") && message.contains("no answer"),
+        "{message}"
+    );
+    let west = plan
+        .status
+        .clusters
+        .iter()
+        .find(|of| of.cluster_id == "west");
+    assert_eq!(west.unwrap().reason, "EndpointUnreachable");
+}
+
+#[test]
+fn an_endpoint_that_has_to_be_reached_takes_no_traffic_before() {
+    let mut given = asked(ProbePolicy::Required);
+    let plan = given.plan();
+    assert_eq!(
+        condition(&plan.status, "EndpointPublish"),
+        "Unknown Probing"
+    );
+    assert_eq!(
+        condition(&plan.status, "Available"),
+        "False TooFewReadyClusters"
+    );
+    assert!(plan.probes.len() == 2);
+    answer(&mut given, "east", None);
+    answer(&mut given, "west", Some("503"));
+    let plan = given.plan();
+    assert_eq!(
+        endpoints(&plan),
+        ["east 203.0.113.1 ready", "west 203.0.113.2 down"]
+    );
+    assert_eq!(
+        condition(&plan.status, "EndpointPublish"),
+        "False EndpointUnreachable"
+    );
+    assert_eq!(condition(&plan.status, "Available"), "True Serving");
+}
+
+#[test]
+fn an_answer_of_other_addresses_says_nothing() {
+    let mut given = asked(ProbePolicy::Required);
+    answer(&mut given, "east", None);
+    given.cluster("east").endpoint.as_mut().unwrap().addresses = vec!["203.0.113.9".to_owned()];
+    let plan = given.plan();
+    assert_eq!(
+        condition(&plan.status, "EndpointPublish"),
+        "Unknown Probing"
+    );
+    assert_eq!(
+        probe(&plan, "east").as_deref(),
+        Some("[203.0.113.9] 80 None")
+    );
+}
+
+#[test]
+fn a_silent_cluster_is_asked_once_its_grace_is_over_and_stays_until_then() {
+    let mut given = fleet();
+    given.server.spec.endpoints.probe = ProbePolicy::Warn;
+    given.hush("west");
+    assert_eq!(probe(&given.plan(), "west"), None, "within the grace");
+    given.pass(40);
+    let plan = given.plan();
+    assert_eq!(endpoints(&plan), WELL);
+    assert_eq!(
+        probe(&plan, "west").as_deref(),
+        Some("[203.0.113.2] 80 Some(40)")
+    );
+}
+
+#[test]
+fn an_answer_beats_silence_for_twice_the_grace() {
+    let mut given = lost();
+    answer(&mut given, "west", None);
+    let plan = given.plan();
+    assert_eq!(endpoints(&plan), WELL);
+    assert_eq!(due(&plan, given.now), Some(80));
+    assert!(message(&plan, "EndpointPublish").contains("since it answers"));
+    given.pass(79);
+    assert_eq!(endpoints(&given.plan()), WELL);
+    given.pass(1);
+    assert_eq!(endpoints(&given.plan()), WELL, "it is asked again");
+    answer(&mut given, "west", Some("no answer"));
+    assert_eq!(endpoints(&given.plan())[1], "west 203.0.113.2 down");
+}
+
+#[test]
+fn an_answer_from_before_the_silence_does_not_beat_it() {
+    let mut given = fleet();
+    given.server.spec.endpoints.probe = ProbePolicy::Warn;
+    answer(&mut given, "west", None);
+    given.hush("west");
+    given.pass(40);
+    given.pass(1);
+    assert!(message(&given.plan(), "EndpointPublish").contains("asks its endpoint"));
+}
+
+#[test]
+fn a_silent_cluster_that_does_not_answer_goes_by_the_policy_and_comes_back_when_it_does() {
+    let mut given = lost();
+    answer(&mut given, "west", Some("no answer"));
+    given.apply();
+    assert_eq!(endpoints(&given.plan())[1], "west 203.0.113.2 down");
+    given.pass(100);
+    assert!(probe(&given.plan(), "west").is_some(), "it is asked on");
+    answer(&mut given, "west", None);
+    given.apply();
+    assert_eq!(endpoints(&given.plan()), WELL);
+}
+
+#[test]
+fn where_the_hub_suspects_itself_one_answer_makes_its_probes_trusted() {
+    let mut given = fleet();
+    given.server.spec.endpoints.probe = ProbePolicy::Warn;
+    given.fleet.silent_since = vec![given.now; 6];
+    for name in ["east", "west"] {
+        given.hush(name);
+    }
+    given.pass(40);
+    answer(&mut given, "west", Some("no answer"));
+    answer(&mut given, "east", Some("no answer"));
+    let plan = given.plan();
+    assert_eq!(endpoints(&plan), WELL, "the hub reaches nobody");
+    assert_eq!(
+        condition(&plan.status, "EndpointPublish"),
+        "Unknown FleetSilent"
+    );
+    answer(&mut given, "east", None);
+    assert_eq!(
+        endpoints(&given.plan()),
+        ["east 203.0.113.1 ready", "west 203.0.113.2 down"]
+    );
+}

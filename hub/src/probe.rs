@@ -1,0 +1,233 @@
+//! Asks endpoints whether they lead to a server's model servers, as plans wish, and keeps the answers. Decides nothing of
+//! endpoints.
+
+mod http;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, SocketAddr},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use crds::{ClusterName, v1alpha1::InferenceServer};
+use futures::future::BoxFuture;
+use hub_plan::{
+    facts::ClusterFacts,
+    probe::{Probe, ProbeFacts},
+};
+use kube::ResourceExt;
+use operator::{
+    cache::ObjectKey,
+    wake::{Backoff, Next, Wakes},
+};
+
+pub use self::http::Http;
+use crate::clock::Clock;
+
+/// Probes at once. Each waits for its answer; those of dead endpoints leave room for others.
+const PROBES_AT_ONCE: usize = 64;
+/// An address that has not answered by then does not.
+const TIMEOUT: Duration = Duration::from_secs(3);
+/// A gateway takes a moment to carry out a route that it has accepted: an endpoint is not called unreachable before so many
+/// probes in a row went wrong.
+const FAILURES_TOLD: u32 = 4;
+/// The pauses after failures.
+const BACKOFF: Backoff = Backoff {
+    first: Duration::from_millis(500),
+    last: Duration::from_mins(5),
+};
+
+/// One question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// Where.
+    pub address: SocketAddr,
+    /// The path that the member's route sends to the runtime's readiness path.
+    pub path: String,
+    /// UID of the server: a good answer carries it.
+    pub uid: String,
+}
+
+/// Asks.
+pub trait Ask: Send + Sync {
+    /// Asks one address; why the answer is no good one, in a few words.
+    fn ask(&self, question: Question) -> BoxFuture<'static, Result<(), String>>;
+}
+
+/// One endpoint of one server.
+type Key = (ObjectKey, ClusterName);
+
+/// What is asked, and what was answered.
+pub struct Prober {
+    ask: Box<dyn Ask>,
+    clock: Clock,
+    known: Mutex<BTreeMap<ObjectKey, BTreeMap<ClusterName, Asked>>>,
+    due: Wakes<Key>,
+}
+
+/// One endpoint that is asked.
+#[derive(Debug)]
+struct Asked {
+    uid: String,
+    probe: Probe,
+    failures: u32,
+    answer: Option<ProbeFacts>,
+}
+
+impl Prober {
+    /// Nothing is asked yet.
+    pub fn new(ask: impl Ask + 'static, clock: Clock) -> Self {
+        Self {
+            ask: Box::new(ask),
+            clock,
+            known: Mutex::default(),
+            due: Wakes::default(),
+        }
+    }
+
+    /// Puts what was answered into what is known of each cluster.
+    pub fn answers(&self, server: &ObjectKey, clusters: &mut BTreeMap<ClusterName, ClusterFacts>) {
+        let known = self.lock();
+        let Some(asked) = known.get(server) else {
+            return;
+        };
+        for (cluster, asked) in asked {
+            if let Some(facts) = clusters.get_mut(cluster) {
+                facts.probe.clone_from(&asked.answer);
+            }
+        }
+    }
+
+    /// From now on these endpoints of the server are asked, and no others. One that is asked already is not asked anew.
+    pub fn wish(&self, server: &InferenceServer, probes: &BTreeMap<ClusterName, Probe>) {
+        let key = ObjectKey::of(server);
+        let uid = server.uid().unwrap_or_default();
+        let mut known = self.lock();
+        let asked = known.entry(key.clone()).or_default();
+        asked.retain(|cluster, asked| probes.contains_key(cluster) && asked.uid == uid);
+        for (cluster, probe) in probes {
+            let is_asked = asked
+                .get(cluster)
+                .is_some_and(|asked| asked.probe == *probe);
+            if is_asked {
+                continue;
+            }
+            let before = asked.remove(cluster).filter(|asked| {
+                asked.probe.addresses == probe.addresses && asked.probe.port == probe.port
+            });
+            let new = Asked {
+                uid: uid.clone(),
+                probe: probe.clone(),
+                failures: 0,
+                answer: before.and_then(|before| before.answer),
+            };
+            asked.insert(cluster.clone(), new);
+            self.due.wake((key.clone(), cluster.clone()));
+        }
+        if asked.is_empty() {
+            known.remove(&key);
+        }
+    }
+
+    /// The server is gone.
+    pub fn forget(&self, server: &ObjectKey) {
+        self.lock().remove(server);
+    }
+
+    /// Asks for ever; `changed` is called for each server of which something else is known.
+    pub async fn run(self: Arc<Self>, changed: impl Fn(ObjectKey) + Clone + Send + 'static) {
+        let probe = |key| Arc::clone(&self).probe(key, changed.clone());
+        self.due.run(PROBES_AT_ONCE, BACKOFF, probe).await;
+    }
+
+    async fn probe(self: Arc<Self>, key: Key, changed: impl Fn(ObjectKey)) -> Next {
+        let Some((uid, probe)) = self.asked(&key) else {
+            return Next::Rest;
+        };
+        let mut failure = "it has no address".to_owned();
+        let mut reached = false;
+        for address in &probe.addresses {
+            match self.ask_one(&key.0, *address, probe.port, &uid).await {
+                Ok(()) => {
+                    reached = true;
+                    break;
+                }
+                Err(why) => failure = format!("{address}: {why}"),
+            }
+        }
+        let failure = (!reached).then_some(failure);
+        let next = match (&failure, probe.max_age_seconds) {
+            (Some(_), None) => Next::Retry,
+            (Some(_), Some(age)) => Next::RetryWithin(Duration::from_secs(age.into())),
+            (None, Some(age)) => Next::After(Duration::from_secs(age.into())),
+            (None, None) => Next::Rest,
+        };
+        if self.learn(&key, &probe, failure) {
+            changed(key.0);
+        }
+        next
+    }
+
+    async fn ask_one(
+        &self,
+        server: &ObjectKey,
+        address: IpAddr,
+        port: u16,
+        uid: &str,
+    ) -> Result<(), String> {
+        let question = Question {
+            address: SocketAddr::new(address, port),
+            path: format!("/cluster/{}/{}/-/ready", server.namespace, server.name),
+            uid: uid.to_owned(),
+        };
+        match tokio::time::timeout(TIMEOUT, self.ask.ask(question)).await {
+            Ok(answer) => answer,
+            Err(_elapsed) => Err(format!("no answer within {} s", TIMEOUT.as_secs())),
+        }
+    }
+
+    fn asked(&self, (server, cluster): &Key) -> Option<(String, Probe)> {
+        let known = self.lock();
+        let asked = known.get(server)?.get(cluster)?;
+        Some((asked.uid.clone(), asked.probe.clone()))
+    }
+
+    /// Keeps an answer, unless something else is asked meanwhile. Returns whether it is news.
+    fn learn(&self, (server, cluster): &Key, probe: &Probe, failure: Option<String>) -> bool {
+        let at = self.clock.now();
+        let mut known = self.lock();
+        let asked = known
+            .get_mut(server)
+            .and_then(|asked| asked.get_mut(cluster));
+        let Some(asked) = asked.filter(|asked| asked.probe == *probe) else {
+            return false;
+        };
+        asked.failures = match failure {
+            Some(_) => asked.failures.saturating_add(1),
+            None => 0,
+        };
+        if failure.is_some() && asked.failures < FAILURES_TOLD {
+            return false;
+        }
+        if asked.answer.as_ref().map(|answer| &answer.failure) != Some(&failure) {
+            tracing::info!(%server, %cluster, failure, "endpoint probed");
+        }
+        // Also the same answer: that it is a newer one is news where its age counts.
+        let news = probe.max_age_seconds.is_some()
+            || asked.answer.as_ref().map(|answer| &answer.failure) != Some(&failure);
+        asked.answer = Some(ProbeFacts {
+            addresses: probe.addresses.clone(),
+            port: probe.port,
+            at,
+            failure,
+        });
+        news
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, BTreeMap<ClusterName, Asked>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,190 @@
+use std::{
+    collections::BTreeSet,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use tokio::sync::mpsc;
+
+use super::*;
+
+/// Endpoints that answer as they are told.
+#[derive(Clone, Default)]
+struct Fake {
+    well: Arc<Mutex<BTreeSet<SocketAddr>>>,
+    asked: Arc<AtomicUsize>,
+}
+
+impl Fake {
+    fn set(&self, address: &str, well: bool) {
+        let address = address.parse().unwrap();
+        let mut all = self.well.lock().unwrap();
+        if well {
+            all.insert(address);
+        } else {
+            all.remove(&address);
+        }
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.load(Ordering::Relaxed)
+    }
+}
+
+impl Ask for Fake {
+    fn ask(&self, question: Question) -> BoxFuture<'static, Result<(), String>> {
+        assert_eq!(question.path, "/cluster/team/llama/-/ready");
+        assert_eq!(question.uid, "uid-1");
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let well = self.well.lock().unwrap().contains(&question.address);
+        let answer = if well { Ok(()) } else { Err("no".to_owned()) };
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+struct Running {
+    fake: Fake,
+    prober: Arc<Prober>,
+    woken: mpsc::Receiver<ObjectKey>,
+}
+
+impl Running {
+    fn new() -> Self {
+        let fake = Fake::default();
+        let prober = Arc::new(Prober::new(fake.clone(), Clock::start()));
+        let (waker, woken) = mpsc::channel(100);
+        let run = Arc::clone(&prober).run(move |server| {
+            // The test may be over, or not care.
+            let _ended = waker.try_send(server);
+        });
+        drop(tokio::spawn(run));
+        Self {
+            fake,
+            prober,
+            woken,
+        }
+    }
+
+    fn wish(&self, addresses: &[&str], max_age_seconds: Option<u32>) {
+        let probe = Probe {
+            addresses: addresses
+                .iter()
+                .map(|address| address.parse().unwrap())
+                .collect(),
+            port: 80,
+            max_age_seconds,
+        };
+        let server = crate::contract::server("team", "llama");
+        let mut server = server;
+        server.metadata.uid = Some("uid-1".to_owned());
+        let probes = [("east".parse().unwrap(), probe)].into();
+        self.prober.wish(&server, &probes);
+    }
+
+    /// Why the endpoint is not reached, or `reached`, or `unknown`.
+    fn known(&self) -> String {
+        let mut clusters = [("east".parse().unwrap(), ClusterFacts::default())].into();
+        let key = ObjectKey::new("team", "llama");
+        self.prober.answers(&key, &mut clusters);
+        let facts = clusters.into_values().next().unwrap();
+        let probe = facts.probe.map(|probe| probe.failure);
+        let failure = probe.map(|failure| failure.unwrap_or_else(|| "reached".to_owned()));
+        failure.unwrap_or_else(|| "unknown".to_owned())
+    }
+
+    async fn woken(&mut self) -> String {
+        self.woken.recv().await.unwrap().name
+    }
+
+    /// Lets so many seconds pass, and all that is due in them happen.
+    async fn pass(&self, seconds: u64) {
+        // The clock is paused: it moves on once nothing else is left to do.
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_good_answer_is_enough_and_wakes_the_server() {
+    let mut running = Running::new();
+    running.fake.set("203.0.113.1:80", true);
+    running.wish(&["203.0.113.1"], None);
+    assert_eq!(running.known(), "unknown");
+    assert_eq!(running.woken().await, "llama");
+    assert_eq!(running.known(), "reached");
+    running.wish(&["203.0.113.1"], None);
+    running.pass(3600).await;
+    assert_eq!(running.fake.asked(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endpoint_is_reached_at_any_of_its_addresses() {
+    let mut running = Running::new();
+    running.fake.set("203.0.113.2:80", true);
+    running.wish(&["203.0.113.1", "203.0.113.2"], None);
+    running.woken().await;
+    assert_eq!(running.known(), "reached");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gateway_that_takes_a_moment_is_not_called_unreachable() {
+    let mut running = Running::new();
+    running.wish(&["203.0.113.1"], None);
+    running.pass(1).await;
+    assert_eq!(running.known(), "unknown");
+    running.fake.set("203.0.113.1:80", true);
+    running.woken().await;
+    assert_eq!(running.known(), "reached");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endpoint_that_is_not_reached_is_told_once_and_asked_on() {
+    let mut running = Running::new();
+    running.wish(&["203.0.113.1"], None);
+    running.woken().await;
+    assert_eq!(running.known(), "203.0.113.1: no");
+    running.pass(600).await;
+    assert!(
+        running.woken.try_recv().is_err(),
+        "the same again is no news"
+    );
+    running.fake.set("203.0.113.1:80", true);
+    running.woken().await;
+    assert_eq!(running.known(), "reached");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_to_be_young_is_asked_for_again() {
+    let mut running = Running::new();
+    running.fake.set("203.0.113.1:80", true);
+    running.wish(&["203.0.113.1"], Some(40));
+    running.woken().await;
+    running.pass(100).await;
+    assert_eq!(running.fake.asked(), 3);
+    running.fake.set("203.0.113.1:80", false);
+    running.pass(60).await;
+    assert_eq!(running.known(), "203.0.113.1: no");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_no_longer_wished_is_no_longer_asked() {
+    let running = Running::new();
+    running.wish(&["203.0.113.1"], None);
+    running.pass(1).await;
+    let server = crate::contract::server("team", "llama");
+    running.prober.wish(&server, &BTreeMap::new());
+    let asked = running.fake.asked();
+    running.pass(600).await;
+    assert_eq!(running.fake.asked(), asked);
+    assert_eq!(running.known(), "unknown");
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_address_is_asked_anew() {
+    let mut running = Running::new();
+    running.fake.set("203.0.113.1:80", true);
+    running.wish(&["203.0.113.1"], None);
+    running.woken().await;
+    running.wish(&["203.0.113.9"], None);
+    assert_eq!(running.known(), "unknown");
+    running.woken().await;
+    assert_eq!(running.known(), "203.0.113.9: no");
+}
