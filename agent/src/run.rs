@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::SystemTime};
 
+use agent_plan::Drivers;
 use anyhow::{Context, bail};
 use backon::{ExponentialBuilder, Retryable};
 use k8s_openapi::api::core::v1::Namespace;
@@ -112,6 +113,7 @@ async fn start(args: Args, parts: &mut JoinSet<()>) -> anyhow::Result<()> {
         caches: caches.clone(),
         machine,
         default_gateway,
+        drivers: Drivers::default(),
     };
     introduce(&caches, &serving, &wakes);
     parts.spawn(link.run());

@@ -6,6 +6,7 @@
 )]
 
 mod backend;
+mod drivers;
 mod endpoint;
 mod gateway;
 mod given;
