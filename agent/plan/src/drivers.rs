@@ -1,7 +1,10 @@
 //! The parts of a plan that an agent may have others of. Each is pure: facts in, objects and verdicts out. The same facts
 //! give the same answer, and nobody is asked: what is not in [`PlacementInput`] is not known.
 //!
-//! Another implementation may stand alone, or hold the one that is here and change what it gives.
+//! Another implementation may stand alone, or hold the one that is here and change what it gives. [`contract`] says
+//! whether it keeps the rules.
+//!
+//! [`contract`]: crate::contract
 
 use std::{fmt::Debug, sync::Arc};
 

@@ -5,13 +5,14 @@
 //! verdict never speaks of what was just replaced.
 //!
 //! * [`input`]: what is known of one placement and its cluster.
-//! * [`drivers`]: the parts of a plan that an agent may have others of.
+//! * [`drivers`]: the parts of a plan that an agent may have others of. [`contract`]: what these are held to.
 //! * `gateway`: which listener admits traffic. `endpoint`: where, by the source that the placement asks for.
 //! * `substitution`, `backend`, `model_config`, `route`: the objects of each step.
 //! * `health`: why replicas are not ready.
 //! * [`verdicts`]: all of it, step by step.
 
 mod backend;
+pub mod contract;
 pub mod drivers;
 mod endpoint;
 mod gateway;

@@ -6,6 +6,7 @@
 )]
 
 mod backend;
+mod contract;
 mod drivers;
 mod endpoint;
 mod gateway;
