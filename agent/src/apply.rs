@@ -67,13 +67,22 @@ impl Owner {
             .collect()
     }
 
+    /// The objects of one kind that the placement controls.
+    pub(crate) fn all<K>(&self, cache: &Cache<K>) -> Vec<Arc<K>>
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let mut near = cache.prefixed(&self.namespace, &self.name);
+        near.retain(|object| self.controls(&**object));
+        near
+    }
+
     fn ids<K>(&self, cache: &Cache<K>, kind: Kind) -> Vec<ObjectId>
     where
         K: Resource<DynamicType = ()>,
     {
-        let near = cache.prefixed(&self.namespace, &self.name);
-        let owned = near.iter().filter(|object| self.controls(&***object));
-        let names = owned.map(|object| object.name_any());
+        let owned = self.all(cache);
+        let names = owned.iter().map(|object| object.name_any());
         names.map(|name| ObjectId { kind, name }).collect()
     }
 

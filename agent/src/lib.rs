@@ -3,7 +3,8 @@
 //! What the hub wants is kept as a ServerPlacement in the member cluster, and everything else follows from that object
 //! alone: a cluster goes on serving, and heals, with the hub away.
 //!
-//! * [`args`]: the flags. [`run`]: starts the parts in order, and ends with any of them.
+//! * [`args`]: the flags. [`Builder`]: what the agent is put together from. `run`: starts its parts in order, and ends with
+//!   any of them.
 //! * `link`: the session with the hub, and who the agent is in it.
 //! * `observe`: the watches; every read of a reconcile comes from them.
 //! * `placement`: what the hub says → ServerPlacement objects.
@@ -12,6 +13,7 @@
 
 mod apply;
 pub mod args;
+mod builder;
 mod link;
 mod observe;
 mod placement;
@@ -19,7 +21,7 @@ mod report;
 mod run;
 mod serving;
 
-pub use run::run;
+pub use builder::{Agent, Builder, SetTwice};
 
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::SystemTime};
 
+use agent_plan::Drivers;
 use anyhow::{Context, bail};
 use backon::{ExponentialBuilder, Retryable};
 use k8s_openapi::api::core::v1::Namespace;
@@ -34,12 +35,14 @@ use crate::{
 const CONCURRENCY: usize = 16;
 
 /// Runs the agent until SIGTERM or SIGINT.
-pub async fn run(args: Args) -> anyhow::Result<()> {
+pub(crate) async fn run(args: Args, drivers: Drivers) -> anyhow::Result<()> {
+    // A program that has a TLS provider already keeps it.
+    drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
     let mut terminate = signal(SignalKind::terminate()).context("can't listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("can't listen for SIGINT")?;
     let mut parts = JoinSet::new();
     tokio::select! {
-        ended = start(args, &mut parts) => ended?,
+        ended = start(args, drivers, &mut parts) => ended?,
         _signal = terminate.recv() => return Ok(()),
         _signal = interrupt.recv() => return Ok(()),
     }
@@ -52,7 +55,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn start(args: Args, parts: &mut JoinSet<()>) -> anyhow::Result<()> {
+async fn start(args: Args, drivers: Drivers, parts: &mut JoinSet<()>) -> anyhow::Result<()> {
     let Clients {
         write: client,
         watch,
@@ -112,6 +115,7 @@ async fn start(args: Args, parts: &mut JoinSet<()>) -> anyhow::Result<()> {
         caches: caches.clone(),
         machine,
         default_gateway,
+        drivers,
     };
     introduce(&caches, &serving, &wakes);
     parts.spawn(link.run());

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use agent_plan::{
-    GatewayFact, ObjectId, PlacementInput, Report, effective_gateway, judge, leaving, plan,
+    Drivers, GatewayFact, ObjectId, PlacementInput, Report, effective_gateway, judge, leaving, plan,
 };
 use crds::{
-    labels, names,
+    labels,
     v1alpha1::{GatewayReference, ServerPlacement},
 };
 use gateway_api::{gateways::Gateway, httproutes::HttpRoute};
@@ -31,6 +31,7 @@ pub(crate) struct Serving {
     pub(crate) caches: Caches,
     pub(crate) machine: Arc<Machine>,
     pub(crate) default_gateway: Option<GatewayReference>,
+    pub(crate) drivers: Drivers,
 }
 
 impl Serving {
@@ -60,14 +61,15 @@ impl Serving {
             }
         };
         if going || placement.metadata.deletion_timestamp.is_some() {
-            report(leaving(&self.facts(&placement).input()));
+            report(leaving(&self.drivers, &self.facts(&placement).input()));
             return Next::Rest;
         }
-        let planned = plan(&self.facts(&placement).input());
+        let planned = plan(&self.drivers, &self.facts(&placement).input());
         let Applied { outcomes, failed } =
             apply::apply(&self.client, &self.caches, &Owner::of(&placement), &planned).await;
         // What was written is in the caches by now: the verdicts are of the world as it is since.
-        report(judge(&self.facts(&placement).input(), &planned, &outcomes));
+        let facts = self.facts(&placement);
+        report(judge(&self.drivers, &facts.input(), &planned, &outcomes));
         if failed { Next::Retry } else { Next::Rest }
     }
 
@@ -95,10 +97,11 @@ impl Serving {
         let facts = self.facts(placement);
         let input = facts.input();
         if placement.metadata.deletion_timestamp.is_some() {
-            return leaving(&input);
+            return leaving(&self.drivers, &input);
         }
-        let planned = plan(&input);
-        judge(&input, &planned, &apply::found(&self.caches, &planned))
+        let planned = plan(&self.drivers, &input);
+        let found = apply::found(&self.caches, &planned);
+        judge(&self.drivers, &input, &planned, &found)
     }
 
     fn facts<'a>(&'a self, placement: &'a ServerPlacement) -> Facts<'a> {
@@ -133,8 +136,8 @@ struct Facts<'a> {
     service: Option<Arc<Service>>,
     nodes: Option<Vec<Arc<Node>>>,
     owned: Vec<ObjectId>,
-    deployment: Option<Arc<Deployment>>,
-    route: Option<Arc<HttpRoute>>,
+    deployments: Vec<Arc<Deployment>>,
+    routes: Vec<Arc<HttpRoute>>,
     pods: Vec<Arc<Pod>>,
 }
 
@@ -144,9 +147,8 @@ impl<'a> Facts<'a> {
         placement: &'a ServerPlacement,
         default_gateway: Option<&'a GatewayReference>,
     ) -> Self {
-        let (owner, name) = (Owner::of(placement), placement.name_any());
+        let owner = Owner::of(placement);
         let gateway = effective_gateway(placement, default_gateway);
-        let route = names::traffic_route(&name, 0);
         Self {
             sources: &caches.sources,
             placement,
@@ -159,8 +161,8 @@ impl<'a> Facts<'a> {
             service: caches.sources.service(placement),
             nodes: caches.sources.nodes(placement),
             owned: owner.owned(caches),
-            deployment: owner.controlled(&caches.deployments, &name),
-            route: owner.controlled(&caches.routes, &route),
+            deployments: owner.all(&caches.deployments),
+            routes: owner.all(&caches.routes),
             pods: pods(caches, placement),
         }
     }
@@ -177,8 +179,8 @@ impl<'a> Facts<'a> {
             service: self.sources.fact(self.service.as_deref()),
             nodes: self.nodes.as_deref(),
             owned: &self.owned,
-            deployment: self.deployment.as_deref(),
-            route: self.route.as_deref(),
+            deployments: &self.deployments,
+            routes: &self.routes,
             pods: &self.pods,
         }
     }

@@ -8,6 +8,7 @@ mod serving;
 
 use std::{sync::Arc, time::Duration};
 
+use agent_plan::Drivers;
 use crds::v1alpha1::GatewayReference;
 use operator::wake::{Next, Wakes};
 use proto::{
@@ -101,6 +102,7 @@ impl Agent {
                     name: "public".to_owned(),
                     listener: None,
                 }),
+                drivers: Drivers::default(),
             },
             server,
             caches,

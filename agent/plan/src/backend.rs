@@ -1,4 +1,4 @@
-//! The model servers: a ServiceAccount, a Deployment and a Service. Renders; judges nothing.
+//! The model servers: a ServiceAccount, a Deployment and a Service. How these are is for `health` to say.
 
 use std::collections::BTreeMap;
 
@@ -21,8 +21,10 @@ use k8s_openapi::{
 use kube::ResourceExt;
 
 use crate::{
-    Object,
+    Object, PlacementInput,
+    drivers::{Backend, Observed},
     gateway::Refusal,
+    health,
     metadata::{label_selector, metadata, object_labels, selector},
     model_config,
     substitution::Names,
@@ -30,8 +32,8 @@ use crate::{
 
 /// The port that takes the traffic, by name, of container and Service.
 const HTTP: &str = "http";
-/// The Service's port.
-pub(crate) const SERVICE_PORT: i32 = 80;
+/// The port of a placement's Service: traffic routes send there.
+pub const SERVICE_PORT: i32 = 80;
 const CONTAINER: &str = "server";
 
 /// A terminating replica still takes requests for this long: so long a gateway may need to learn that it is leaving.
@@ -47,17 +49,36 @@ const LIVE_TIMEOUT_SECONDS: i32 = 5;
 /// How long a probe may fail when the profile does not say: as with Kubernetes' own defaults (3 × 10 s).
 const FAILURE_SECONDS: u32 = 30;
 
-/// The objects, or why the profile can't be rendered.
-pub(crate) fn objects(placement: &ServerPlacement) -> Result<[Object; 3], Refusal> {
-    Ok([
-        Object::ServiceAccount(ServiceAccount {
-            metadata: metadata(placement, placement.name_any()),
-            automount_service_account_token: Some(false),
-            ..ServiceAccount::default()
-        }),
-        Object::Deployment(Box::new(deployment(placement)?)),
-        Object::Service(Box::new(service(placement))),
-    ])
+/// One Pod a replica: the backend of an agent that is given no other.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DeploymentBackend;
+
+impl Backend for DeploymentBackend {
+    /// A ServiceAccount, a Deployment and a Service, all of the placement's name.
+    fn render(&self, input: &PlacementInput<'_>) -> Result<Vec<Object>, Refusal> {
+        let placement = input.placement;
+        Ok(vec![
+            Object::ServiceAccount(ServiceAccount {
+                metadata: metadata(placement, placement.name_any()),
+                automount_service_account_token: Some(false),
+                ..ServiceAccount::default()
+            }),
+            Object::Deployment(Box::new(deployment(placement)?)),
+            Object::Service(Box::new(service(placement))),
+        ])
+    }
+
+    /// By the Deployment's status; its Pods say why, where it is not well.
+    fn observe(&self, input: &PlacementInput<'_>) -> Observed {
+        let placement = input.placement;
+        let deployment = input.deployment(&placement.name_any());
+        let replicas = health::replicas(placement, deployment);
+        let health = deployment.map_or_else(
+            || health::unplanned(replicas),
+            |deployment| health::verdict(placement, deployment, input.pods),
+        );
+        Observed { replicas, health }
+    }
 }
 
 fn service(placement: &ServerPlacement) -> Service {

@@ -8,11 +8,12 @@ use std::{collections::BTreeSet, net::IpAddr};
 
 use crds::{
     names, reason,
-    v1alpha1::{EndpointSource, Source},
+    v1alpha1::{self, Source},
 };
 
 use crate::{
     PlacementInput,
+    drivers::EndpointSource,
     gateway::{self, Refusal},
 };
 
@@ -91,21 +92,26 @@ impl<'a> Collected<'a> {
     }
 }
 
-/// The endpoint, or why there is none.
-pub(crate) fn endpoint(input: &PlacementInput<'_>) -> Result<Endpoint, Refusal> {
-    let Some(source) = &input.placement.spec.endpoint else {
-        return gateway::endpoint(input);
-    };
-    match source.source {
-        Source::Gateway => gateway::endpoint(input),
-        Source::Service => service::load_balancer(source, input.service),
-        Source::NodePort => nodes::node_port(source, input.service, input.nodes),
-        Source::Static => given(source),
+/// The one source that the placement asks for: what an agent takes that is given no other.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ConfiguredSource;
+
+impl EndpointSource for ConfiguredSource {
+    fn resolve(&self, input: &PlacementInput<'_>) -> Result<Endpoint, Refusal> {
+        let Some(source) = &input.placement.spec.endpoint else {
+            return gateway::endpoint(input);
+        };
+        match source.source {
+            Source::Gateway => gateway::endpoint(input),
+            Source::Service => service::load_balancer(source, input.service),
+            Source::NodePort => nodes::node_port(source, input.service, input.nodes),
+            Source::Static => given(source),
+        }
     }
 }
 
 /// The addresses that the placement itself gives.
-fn given(source: &EndpointSource) -> Result<Endpoint, Refusal> {
+fn given(source: &v1alpha1::EndpointSource) -> Result<Endpoint, Refusal> {
     let Some(port) = source.port.filter(|port| *port > 0) else {
         let message = "source Static needs a port: set endpoint.port";
         return Err(Refusal::new(reason::INVALID_SOURCE, message));

@@ -28,7 +28,8 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    pub(crate) fn new(reason: &'static str, message: impl Into<String>) -> Self {
+    /// Both of them.
+    pub fn new(reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             reason,
             message: message.into(),
@@ -38,11 +39,15 @@ impl Refusal {
 
 /// The listener that admits the traffic.
 #[derive(Clone, Debug)]
-pub(crate) struct Listener<'a> {
-    pub(crate) reference: &'a GatewayReference,
-    gateway: &'a Gateway,
-    pub(crate) name: &'a str,
-    port: u16,
+pub struct Listener<'a> {
+    /// The Gateway that it is of.
+    pub reference: &'a GatewayReference,
+    /// The same, as it is.
+    pub gateway: &'a Gateway,
+    /// The listener's name.
+    pub name: &'a str,
+    /// Its port.
+    pub port: u16,
 }
 
 /// The Gateway that a placement uses: its own as a whole, or the default.
@@ -57,8 +62,9 @@ pub(crate) fn effective<'a>(input: &PlacementInput<'a>) -> Option<&'a GatewayRef
     effective_gateway(input.placement, input.default_gateway)
 }
 
-/// The listener, or why there is none.
-pub(crate) fn listener<'a>(input: &PlacementInput<'a>) -> Result<Listener<'a>, Refusal> {
+/// The listener of the Gateway that the placement uses, or why there is none: the one that is named, else the first of
+/// protocol HTTP without a hostname.
+pub fn listener<'a>(input: &PlacementInput<'a>) -> Result<Listener<'a>, Refusal> {
     let Some(reference) = effective(input) else {
         let message = "no Gateway is named: set spec.gateway of the MemberCluster, or the agent's default gateway";
         return Err(Refusal::new(reason::GATEWAY_NOT_SET, message));

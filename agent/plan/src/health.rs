@@ -39,6 +39,14 @@ pub(crate) fn replicas(placement: &ServerPlacement, deployment: Option<&Deployme
     }
 }
 
+/// The verdict while there is no Deployment that is as it was planned.
+pub(crate) fn unplanned(replicas: Replicas) -> Verdict {
+    let Replicas { wanted, ready } = replicas;
+    let message =
+        format!("{ready} of {wanted} replicas ready; the Deployment is not yet as planned");
+    Verdict::unknown(HEALTH_CHECK, reason::STARTING, message)
+}
+
 /// The verdict, for a Deployment that is as it was planned.
 pub(crate) fn verdict(
     placement: &ServerPlacement,

@@ -8,6 +8,7 @@ use k8s_openapi::api::{
     apps::v1::Deployment,
     core::v1::{Node, Pod, Service},
 };
+use kube::ResourceExt;
 
 use crate::ObjectId;
 
@@ -26,12 +27,29 @@ pub struct PlacementInput<'a> {
     pub nodes: Option<&'a [Arc<Node>]>,
     /// The objects that the placement controls.
     pub owned: &'a [ObjectId],
-    /// The Deployment, if the placement controls it.
-    pub deployment: Option<&'a Deployment>,
-    /// The first traffic route, if the placement controls it.
-    pub route: Option<&'a HttpRoute>,
-    /// The Pods that carry the server's label.
+    /// The Deployments that the placement controls, without their specification.
+    pub deployments: &'a [Arc<Deployment>],
+    /// The traffic routes that the placement controls.
+    pub routes: &'a [Arc<HttpRoute>],
+    /// The Pods that carry the server's label, without their specification.
     pub pods: &'a [Arc<Pod>],
+}
+
+impl<'a> PlacementInput<'a> {
+    /// The Deployment of that name, if the placement controls it.
+    pub fn deployment(&self, name: &str) -> Option<&'a Deployment> {
+        named(self.deployments, name)
+    }
+
+    /// The traffic route of that name, if the placement controls it.
+    pub fn route(&self, name: &str) -> Option<&'a HttpRoute> {
+        named(self.routes, name)
+    }
+}
+
+fn named<'a, K: ResourceExt>(objects: &'a [Arc<K>], name: &str) -> Option<&'a K> {
+    let mut objects = objects.iter().map(AsRef::as_ref);
+    objects.find(|object| object.meta().name.as_deref() == Some(name))
 }
 
 /// What is known of a Gateway.

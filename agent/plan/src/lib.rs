@@ -5,12 +5,15 @@
 //! verdict never speaks of what was just replaced.
 //!
 //! * [`input`]: what is known of one placement and its cluster.
+//! * [`drivers`]: the parts of a plan that an agent may have others of. [`contract`]: what these are held to.
 //! * `gateway`: which listener admits traffic. `endpoint`: where, by the source that the placement asks for.
 //! * `substitution`, `backend`, `model_config`, `route`: the objects of each step.
 //! * `health`: why replicas are not ready.
 //! * [`verdicts`]: all of it, step by step.
 
 mod backend;
+pub mod contract;
+pub mod drivers;
 mod endpoint;
 mod gateway;
 mod health;
@@ -24,13 +27,16 @@ pub mod verdicts;
 
 use std::collections::BTreeSet;
 
-pub use endpoint::Endpoint;
-pub use gateway::effective_gateway;
+pub use backend::{DeploymentBackend, SERVICE_PORT};
+pub use drivers::{Backend, Drivers, EndpointSource, Observed, Routing};
+pub use endpoint::{ConfiguredSource, Endpoint};
+pub use gateway::{Listener, Refusal, effective_gateway, listener};
 pub use input::{GatewayFact, PlacementInput, ServiceFact};
+pub use metadata::{label_selector, metadata, object_labels, selector};
+pub use model_config::mount;
 pub use objects::{Kind, Object, ObjectId};
+pub use route::PathRouting;
 pub use verdicts::{Outcome, Outcomes, Report, judge, leaving, unwritten};
-
-use gateway::Refusal;
 
 /// Everything that apply will do for one placement. No choices are left in it.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,43 +45,41 @@ pub struct PlacementPlan {
     pub objects: Vec<Object>,
     /// What we own and is to go.
     pub removals: Vec<ObjectId>,
-    /// Why a step has no objects to apply; what it had stays as it is.
-    blocked: Blocked,
+    steps: Steps,
 }
 
-/// The steps that can't be rendered.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Blocked {
-    backend: Option<Refusal>,
-    route: Option<Refusal>,
+/// The objects of each step, or why it has none to apply: what it had stays as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Steps {
+    model_config: Vec<ObjectId>,
+    backend: Result<Vec<ObjectId>, Refusal>,
+    routes: Result<Vec<ObjectId>, Refusal>,
 }
 
 /// What is to exist for the placement.
-pub fn plan(input: &PlacementInput<'_>) -> PlacementPlan {
-    let mut objects = Vec::new();
+pub fn plan(drivers: &Drivers, input: &PlacementInput<'_>) -> PlacementPlan {
+    let model_config = Vec::from_iter(model_config::objects(input.placement));
+    let backend = drivers.backend.render(input);
+    let routes = drivers.routing.render(input).map(objects::routes);
+
     let mut kept = BTreeSet::new();
-    let mut blocked = Blocked::default();
-
-    objects.extend(model_config::objects(input.placement));
-    match backend::objects(input.placement) {
-        Ok(rendered) => objects.extend(rendered),
-        Err(refusal) => {
-            // A profile that can't be rendered is no reason to end what serves.
-            kept.extend(Kind::ALL);
-            blocked.backend = Some(refusal);
-        }
+    if backend.is_err() {
+        // A profile that can't be rendered is no reason to end what serves.
+        kept.extend(Kind::ALL);
     }
-    match gateway::listener(input) {
-        Ok(listener) => objects.push(route::object(input.placement, &listener)),
-        Err(refusal) => {
-            // A Gateway that is gone for a moment takes no route with it; one that is no longer asked for does.
-            if gateway::effective(input).is_some() {
-                kept.insert(Kind::HttpRoute);
-            }
-            blocked.route = Some(refusal);
-        }
+    if routes.is_err() && gateway::effective(input).is_some() {
+        // A Gateway that is gone for a moment takes no route with it; one that is no longer asked for does.
+        kept.insert(Kind::HttpRoute);
     }
 
+    let ids = |objects: &Vec<Object>| objects.iter().map(Object::id).collect();
+    let steps = Steps {
+        model_config: ids(&model_config),
+        backend: backend.as_ref().map(ids).map_err(Clone::clone),
+        routes: routes.as_ref().map(ids).map_err(Clone::clone),
+    };
+    let rendered = [Ok(model_config), backend, routes];
+    let objects: Vec<Object> = rendered.into_iter().flatten().flatten().collect();
     let wanted: BTreeSet<ObjectId> = objects.iter().map(Object::id).collect();
     let removals = input
         .owned
@@ -86,6 +90,6 @@ pub fn plan(input: &PlacementInput<'_>) -> PlacementPlan {
     PlacementPlan {
         objects,
         removals,
-        blocked,
+        steps,
     }
 }

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, 
 use kube::{Resource, ResourceExt};
 
 /// Metadata of the object `name` of the placement. Deleting the placement deletes the object.
-pub(crate) fn metadata(placement: &ServerPlacement, name: String) -> ObjectMeta {
+pub fn metadata(placement: &ServerPlacement, name: String) -> ObjectMeta {
     ObjectMeta {
         name: Some(name),
         namespace: placement.namespace(),
@@ -25,7 +25,7 @@ pub(crate) fn metadata(placement: &ServerPlacement, name: String) -> ObjectMeta 
 }
 
 /// Labels of each object, and of the Pods.
-pub(crate) fn object_labels(placement: &ServerPlacement) -> BTreeMap<String, String> {
+pub fn object_labels(placement: &ServerPlacement) -> BTreeMap<String, String> {
     let mut all = selector(placement);
     all.insert(labels::APP_NAME.to_owned(), placement.name_any());
     all.insert(labels::MANAGED_BY.to_owned(), labels::AGENT.to_owned());
@@ -33,12 +33,12 @@ pub(crate) fn object_labels(placement: &ServerPlacement) -> BTreeMap<String, Str
 }
 
 /// The labels that select the server's Pods. Frozen: a Deployment's selector can't change.
-pub(crate) fn selector(placement: &ServerPlacement) -> BTreeMap<String, String> {
+pub fn selector(placement: &ServerPlacement) -> BTreeMap<String, String> {
     [(labels::SERVER.to_owned(), placement.name_any())].into()
 }
 
 /// The same as a LabelSelector.
-pub(crate) fn label_selector(placement: &ServerPlacement) -> LabelSelector {
+pub fn label_selector(placement: &ServerPlacement) -> LabelSelector {
     LabelSelector {
         match_labels: Some(selector(placement)),
         ..LabelSelector::default()

@@ -53,8 +53,8 @@ pub(crate) fn objects(placement: &ServerPlacement) -> Option<Object> {
     }))
 }
 
-/// How a container finds the list: a variable, its mount, and the volume.
-pub(crate) fn mount(placement: &ServerPlacement) -> Option<(EnvVar, VolumeMount, Volume)> {
+/// How a container finds the list: a variable, its mount, and the Pod's volume. `None` without a model.
+pub fn mount(placement: &ServerPlacement) -> Option<(EnvVar, VolumeMount, Volume)> {
     placement.spec.model.as_ref()?;
     let variable = EnvVar {
         name: VARIABLE.to_owned(),

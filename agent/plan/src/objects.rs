@@ -72,6 +72,12 @@ pub struct ObjectId {
     pub name: String,
 }
 
+/// Routes as objects.
+pub(crate) fn routes(routes: Vec<HttpRoute>) -> Vec<Object> {
+    let boxed = routes.into_iter().map(Box::new);
+    boxed.map(Object::HttpRoute).collect()
+}
+
 impl Object {
     /// Kind and name.
     pub fn id(&self) -> ObjectId {
@@ -82,7 +88,7 @@ impl Object {
         }
     }
 
-    const fn parts(&self) -> (Kind, &ObjectMeta) {
+    pub(crate) const fn parts(&self) -> (Kind, &ObjectMeta) {
         match self {
             Self::ServiceAccount(object) => (Kind::ServiceAccount, &object.metadata),
             Self::ConfigMap(object) => (Kind::ConfigMap, &object.metadata),

@@ -1,7 +1,7 @@
 //! The traffic route: from the member's gateway to the runtime, and what its gateway says of it.
 
 use crds::{
-    condition::{State, TRAFFIC_ROUTE_PROVISION, Verdict},
+    condition::{TRAFFIC_ROUTE_PROVISION, Verdict},
     labels, names, reason,
     v1alpha1::ServerPlacement,
 };
@@ -16,13 +16,44 @@ use gateway_api::httproutes::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 
-use crate::{Object, backend::SERVICE_PORT, gateway::Listener, metadata::metadata};
+use crate::{
+    PlacementInput,
+    backend::SERVICE_PORT,
+    drivers::Routing,
+    gateway::{self, Listener, Refusal},
+    metadata::metadata,
+};
 
 const ACCEPTED: &str = "Accepted";
 const RESOLVED_REFS: &str = "ResolvedRefs";
 
+/// One route by path: the routing of an agent that is given no other.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PathRouting;
+
+impl Routing for PathRouting {
+    /// One route, to the listener that admits the traffic.
+    fn render(&self, input: &PlacementInput<'_>) -> Result<Vec<HttpRoute>, Refusal> {
+        let listener = gateway::listener(input)?;
+        Ok(vec![route(input.placement, &listener)])
+    }
+
+    /// By the entry of that listener in the route's status.
+    fn observe(&self, input: &PlacementInput<'_>) -> Verdict {
+        // Only by the listener whose address is reported: a route that another one takes leads nowhere from there.
+        let live = input.route(&names::traffic_route(&input.placement.name_any(), 0));
+        match (live, gateway::listener(input)) {
+            (Some(live), Ok(listener)) => verdict(live, &listener),
+            (None, _) | (_, Err(_)) => {
+                let message = "the route or its Gateway has changed since it was written";
+                Verdict::unknown(TRAFFIC_ROUTE_PROVISION, reason::ROUTE_PENDING, message)
+            }
+        }
+    }
+}
+
 /// The route: the probe's path, and all below the server's own.
-pub(crate) fn object(placement: &ServerPlacement, listener: &Listener<'_>) -> Object {
+fn route(placement: &ServerPlacement, listener: &Listener<'_>) -> HttpRoute {
     let name = placement.name_any();
     let prefix = format!(
         "/cluster/{}/{name}",
@@ -58,7 +89,7 @@ pub(crate) fn object(placement: &ServerPlacement, listener: &Listener<'_>) -> Ob
         backend_refs: Some(vec![service(&name)]),
         ..HttpRouteRules::default()
     };
-    Object::HttpRoute(Box::new(HttpRoute {
+    HttpRoute {
         metadata: metadata(placement, names::traffic_route(&name, 0)),
         spec: HttpRouteSpec {
             parent_refs: Some(vec![HttpRouteParentRefs {
@@ -71,7 +102,7 @@ pub(crate) fn object(placement: &ServerPlacement, listener: &Listener<'_>) -> Ob
             ..HttpRouteSpec::default()
         },
         status: None,
-    }))
+    }
 }
 
 fn path(kind: HttpRouteRulesMatchesPathType, value: String) -> HttpRouteRulesMatches {
@@ -123,14 +154,9 @@ fn service(name: &str) -> HttpRouteRulesBackendRefs {
     }
 }
 
-/// Does the listener's gateway admit traffic by the live route, whatever became of a newer one?
-pub(crate) fn is_accepted(route: &HttpRoute, listener: &Listener<'_>) -> bool {
-    verdict(route, listener).state == State::True
-}
-
 /// What the gateway says of the route. What it said of an older generation stands while that is yes: a rewrite of our own
 /// must not look like a failure, since the gateway serves the older one until it has taken or refused the newer.
-pub(crate) fn verdict(route: &HttpRoute, listener: &Listener<'_>) -> Verdict {
+fn verdict(route: &HttpRoute, listener: &Listener<'_>) -> Verdict {
     let name = format!("HTTPRoute {}", route.name_any());
     let gateway = format!(
         "Gateway {}/{}",

@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 
 use crds::{
     condition::{
-        BACKEND_PROVISION, HEALTH_CHECK, MODEL_CONFIG_PROVISION, TRAFFIC_ROUTE_PROVISION, Verdict,
+        BACKEND_PROVISION, HEALTH_CHECK, MODEL_CONFIG_PROVISION, State, TRAFFIC_ROUTE_PROVISION,
+        Verdict,
     },
     reason,
     v1alpha1::Replicas,
 };
 
 use crate::{
-    Endpoint, Kind, ObjectId, PlacementInput, PlacementPlan, endpoint,
-    gateway::{self, Refusal},
-    health, route,
+    Endpoint, Kind, ObjectId, PlacementInput, PlacementPlan,
+    drivers::{Drivers, Observed},
+    gateway::Refusal,
+    health,
 };
 
 /// Longest message of a verdict: what the hub's status takes.
@@ -64,31 +66,39 @@ pub struct Report {
 
 /// How the placement is, after `plan` was applied with these outcomes. `input` is what is known since: it holds the
 /// objects as they were written.
-pub fn judge(input: &PlacementInput<'_>, plan: &PlacementPlan, outcomes: &Outcomes) -> Report {
+pub fn judge(
+    drivers: &Drivers,
+    input: &PlacementInput<'_>,
+    plan: &PlacementPlan,
+    outcomes: &Outcomes,
+) -> Report {
+    let observed = drivers.backend.observe(input);
+    let route = drivers.routing.observe(input);
+    let (replicas, route_accepted) = (observed.replicas, route.state == State::True);
     let verdicts = [
         backend(plan, outcomes),
-        traffic_route(input, plan, outcomes),
+        traffic_route(route, plan, outcomes),
         model_config(input, plan, outcomes),
-        health(input, plan, outcomes),
+        health(observed, plan, outcomes),
     ];
     Report {
         verdicts: verdicts.map(shortened),
-        replicas: health::replicas(input.placement, input.deployment),
-        route_accepted: route_accepted(input),
-        endpoint: endpoint(input),
+        replicas,
+        route_accepted,
+        endpoint: endpoint(drivers, input),
     }
 }
 
 /// How a placement is that is on its way out: nothing is planned for it, and what is left of it still counts.
-pub fn leaving(input: &PlacementInput<'_>) -> Report {
+pub fn leaving(drivers: &Drivers, input: &PlacementInput<'_>) -> Report {
     Report {
         verdicts: STEPS.map(|kind| {
             let message = "the ServerPlacement is being deleted, and all that it owns";
             Verdict::unknown(kind, reason::REMOVING, message)
         }),
-        replicas: health::replicas(input.placement, input.deployment),
+        replicas: drivers.backend.observe(input).replicas,
         route_accepted: false,
-        endpoint: endpoint(input),
+        endpoint: endpoint(drivers, input),
     }
 }
 
@@ -99,29 +109,36 @@ pub fn unwritten(message: &str) -> [Verdict; 4] {
         .map(shortened)
 }
 
-fn route_accepted(input: &PlacementInput<'_>) -> bool {
-    // Only by the listener whose address is reported: a route that another one takes leads nowhere from there.
-    let listener = gateway::listener(input).ok();
-    let live = input.route.zip(listener);
-    live.is_some_and(|(route, listener)| route::is_accepted(route, &listener))
-}
-
-fn endpoint(input: &PlacementInput<'_>) -> Result<Endpoint, Refusal> {
-    endpoint::endpoint(input).map_err(|refusal| Refusal {
+fn endpoint(drivers: &Drivers, input: &PlacementInput<'_>) -> Result<Endpoint, Refusal> {
+    let resolved = drivers.endpoint_source.resolve(input);
+    resolved.map_err(|refusal| Refusal {
         message: short(refusal.message),
         ..refusal
     })
 }
 
 fn backend(plan: &PlacementPlan, outcomes: &Outcomes) -> Verdict {
-    if let Some(refusal) = &plan.blocked.backend {
-        return refused(BACKEND_PROVISION, refusal);
+    let kind = BACKEND_PROVISION;
+    match &plan.steps.backend {
+        Err(refusal) => refused(kind, refusal),
+        Ok(ids) => applied(kind, ids, outcomes)
+            .unwrap_or_else(|| Verdict::yes(kind, reason::PROVISIONED, as_planned(ids))),
     }
-    let kinds = [Kind::ServiceAccount, Kind::Deployment, Kind::Service];
-    applied(BACKEND_PROVISION, &kinds, plan, outcomes).unwrap_or_else(|| {
-        let message = "ServiceAccount, Deployment and Service are as planned";
-        Verdict::yes(BACKEND_PROVISION, reason::PROVISIONED, message)
-    })
+}
+
+/// `ServiceAccount, Deployment and Service are as planned`.
+fn as_planned(ids: &[ObjectId]) -> String {
+    let mut kinds: Vec<&str> = Vec::new();
+    for id in ids {
+        if !kinds.contains(&id.kind.as_str()) {
+            kinds.push(id.kind.as_str());
+        }
+    }
+    match kinds.split_last() {
+        None => "nothing is to be there".to_owned(),
+        Some((last, [])) => format!("{last} is as planned"),
+        Some((last, others)) => format!("{} and {last} are as planned", others.join(", ")),
+    }
 }
 
 fn model_config(input: &PlacementInput<'_>, plan: &PlacementPlan, outcomes: &Outcomes) -> Verdict {
@@ -129,58 +146,34 @@ fn model_config(input: &PlacementInput<'_>, plan: &PlacementPlan, outcomes: &Out
     if input.placement.spec.model.is_none() {
         return Verdict::yes(kind, reason::PROVISIONED, "no model is set");
     }
-    applied(kind, &[Kind::ConfigMap], plan, outcomes)
+    applied(kind, &plan.steps.model_config, outcomes)
         .unwrap_or_else(|| Verdict::yes(kind, reason::PROVISIONED, "the model list is as planned"))
 }
 
-fn traffic_route(input: &PlacementInput<'_>, plan: &PlacementPlan, outcomes: &Outcomes) -> Verdict {
+fn traffic_route(observed: Verdict, plan: &PlacementPlan, outcomes: &Outcomes) -> Verdict {
     let kind = TRAFFIC_ROUTE_PROVISION;
-    if let Some(refusal) = &plan.blocked.route {
-        return refused(kind, refusal);
-    }
-    if let Some(verdict) = applied(kind, &[Kind::HttpRoute], plan, outcomes) {
-        return verdict;
-    }
-    match (input.route, gateway::listener(input)) {
-        (Some(live), Ok(listener)) => route::verdict(live, &listener),
-        (None, _) | (_, Err(_)) => {
-            let message = "the route or its Gateway has changed since it was written";
-            Verdict::unknown(kind, reason::ROUTE_PENDING, message)
-        }
+    match &plan.steps.routes {
+        Err(refusal) => refused(kind, refusal),
+        Ok(ids) => applied(kind, ids, outcomes).unwrap_or(observed),
     }
 }
 
-fn health(input: &PlacementInput<'_>, plan: &PlacementPlan, outcomes: &Outcomes) -> Verdict {
-    let Replicas { wanted, ready } = health::replicas(input.placement, input.deployment);
+fn health(observed: Observed, plan: &PlacementPlan, outcomes: &Outcomes) -> Verdict {
     // A profile that can't be rendered leaves what serves as it is, but that is not what is asked for.
-    let is_planned = plan.blocked.backend.is_none() && is_current(Kind::Deployment, outcomes);
-    if let Some(deployment) = input.deployment.filter(|_| is_planned) {
-        return health::verdict(input.placement, deployment, input.pods);
+    let is_planned = plan.steps.backend.as_ref().is_ok_and(|ids| {
+        let mut deployments = ids.iter().filter(|id| id.kind == Kind::Deployment);
+        deployments.all(|id| outcomes.get(id) == Some(&Outcome::Current))
+    });
+    if is_planned {
+        observed.health
+    } else {
+        health::unplanned(observed.replicas)
     }
-    let message =
-        format!("{ready} of {wanted} replicas ready; the Deployment is not yet as planned");
-    Verdict::unknown(HEALTH_CHECK, reason::STARTING, message)
 }
 
-fn is_current(kind: Kind, outcomes: &Outcomes) -> bool {
-    outcomes
-        .iter()
-        .any(|(id, outcome)| id.kind == kind && outcome == &Outcome::Current)
-}
-
-/// What kept objects of these kinds from being applied: refusals first, since they wait for a person.
-fn applied(
-    kind: &'static str,
-    kinds: &[Kind],
-    plan: &PlacementPlan,
-    outcomes: &Outcomes,
-) -> Option<Verdict> {
-    let ids = plan
-        .objects
-        .iter()
-        .map(crate::Object::id)
-        .filter(|id| kinds.contains(&id.kind));
-    let verdicts = ids.filter_map(|id| match outcomes.get(&id) {
+/// What kept these objects from being applied: refusals first, since they wait for a person.
+fn applied(kind: &'static str, ids: &[ObjectId], outcomes: &Outcomes) -> Option<Verdict> {
+    let verdicts = ids.iter().filter_map(|id| match outcomes.get(id) {
         Some(Outcome::Current) => None,
         Some(Outcome::Refused { reason, message }) => Some(Verdict::no(kind, reason, message)),
         Some(Outcome::Failed(message)) => {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use agent_plan::{
-    GatewayFact, Kind, ObjectId, Outcome, Outcomes, PlacementInput, PlacementPlan, Report,
-    ServiceFact, judge, plan,
+    Drivers, GatewayFact, Kind, ObjectId, Outcome, Outcomes, PlacementInput, PlacementPlan, Report,
+    ServiceFact, judge, leaving, plan,
 };
 use crds::{
     condition::Verdict,
@@ -109,16 +109,10 @@ impl World {
         let placement: ServerPlacement = read(&self.placement);
         let gateway: Option<Gateway> = self.gateway.as_ref().map(read);
         let service: Option<Service> = self.service.as_ref().map(read);
-        let nodes = self.nodes.as_ref();
-        let nodes: Option<Vec<Arc<Node>>> =
-            nodes.map(|nodes| nodes.iter().map(|node| Arc::new(read(node))).collect());
-        let deployment: Option<Deployment> = self.deployment.as_ref().map(read);
-        let route: Option<HttpRoute> = self.route.as_ref().map(read);
-        let pods: Vec<Arc<Pod>> = self
-            .pods
-            .iter()
-            .map(|pod| Arc::new(read::<Pod>(pod)))
-            .collect();
+        let nodes: Option<Vec<Arc<Node>>> = self.nodes.as_ref().map(all);
+        let deployments: Vec<Arc<Deployment>> = all(&self.deployment);
+        let routes: Vec<Arc<HttpRoute>> = all(&self.route);
+        let pods: Vec<Arc<Pod>> = all(&self.pods);
         let gateway = match &gateway {
             _ if !self.gateway_api => GatewayFact::ApiMissing,
             None => GatewayFact::NotFound,
@@ -135,8 +129,8 @@ impl World {
             },
             nodes: nodes.as_deref(),
             owned: &self.owned,
-            deployment: deployment.as_ref(),
-            route: route.as_ref(),
+            deployments: &deployments,
+            routes: &routes,
             pods: &pods,
         })
     }
@@ -157,7 +151,17 @@ impl World {
     }
 
     pub(crate) fn plan(&self) -> PlacementPlan {
-        self.ask(plan)
+        self.ask(|input| plan(&Drivers::default(), input))
+    }
+
+    /// What is said of the placement after that plan.
+    pub(crate) fn judged(&self, planned: &PlacementPlan, outcomes: &Outcomes) -> Report {
+        self.ask(|input| judge(&Drivers::default(), input, planned, outcomes))
+    }
+
+    /// What is said of the placement on its way out.
+    pub(crate) fn leaving(&self) -> Report {
+        self.ask(|input| leaving(&Drivers::default(), input))
     }
 
     /// The planned object of this kind, as JSON.
@@ -183,12 +187,10 @@ impl World {
     }
 
     pub(crate) fn report_after(&self, outcome: impl Fn(&ObjectId) -> Outcome) -> Report {
-        self.ask(|input| {
-            let plan = plan(input);
-            let ids = plan.objects.iter().map(agent_plan::Object::id);
-            let outcomes: Outcomes = ids.map(|id| (id.clone(), outcome(&id))).collect();
-            judge(input, &plan, &outcomes)
-        })
+        let plan = self.plan();
+        let ids = plan.objects.iter().map(agent_plan::Object::id);
+        let outcomes: Outcomes = ids.map(|id| (id.clone(), outcome(&id))).collect();
+        self.judged(&plan, &outcomes)
     }
 
     pub(crate) fn health(&self) -> String {
@@ -238,6 +240,15 @@ pub(crate) fn id(kind: Kind, name: &str) -> ObjectId {
         kind,
         name: name.to_owned(),
     }
+}
+
+fn all<'a, T: serde::de::DeserializeOwned>(
+    values: impl IntoIterator<Item = &'a Value>,
+) -> Vec<Arc<T>> {
+    values
+        .into_iter()
+        .map(|value| Arc::new(read(value)))
+        .collect()
 }
 
 fn read<T: serde::de::DeserializeOwned>(value: &Value) -> T {

@@ -6,6 +6,8 @@
 )]
 
 mod backend;
+mod contract;
+mod drivers;
 mod endpoint;
 mod gateway;
 mod given;

@@ -1,6 +1,6 @@
 //! What a person reads: is it well, and if not, why.
 
-use agent_plan::{Kind, ObjectId, Outcome, Outcomes, Report, judge, plan, unwritten};
+use agent_plan::{Kind, ObjectId, Outcome, Outcomes, Report, unwritten};
 use crds::condition::State;
 use proptest::prelude::*;
 use serde_json::json;
@@ -26,7 +26,7 @@ fn after(world: &World, kind: Kind, outcome: &Outcome) -> Report {
 
 /// The report when nothing was tried yet.
 fn before_any_write(world: &World) -> Report {
-    world.ask(|input| judge(input, &plan(input), &Outcomes::new()))
+    world.judged(&world.plan(), &Outcomes::new())
 }
 
 fn all(world: &World) -> Vec<String> {
@@ -73,7 +73,7 @@ fn what_was_just_written_is_not_judged_by_what_it_was() {
 
 #[test]
 fn what_is_left_of_a_placement_on_its_way_out_still_counts() {
-    let report = World::well().ask(agent_plan::leaving);
+    let report = World::well().leaving();
     let reasons: Vec<&str> = report
         .verdicts
         .iter()
@@ -129,7 +129,7 @@ fn verdicts_come_in_the_order_of_their_steps() {
     ];
     let world = World::well();
     assert_eq!(world.report().verdicts.map(|verdict| verdict.kind), steps);
-    let leaving = world.ask(agent_plan::leaving);
+    let leaving = world.leaving();
     assert_eq!(leaving.verdicts.map(|verdict| verdict.kind), steps);
     assert_eq!(unwritten("no").map(|verdict| verdict.kind), steps);
 }
@@ -221,7 +221,7 @@ fn a_gateway_that_is_gone_since_the_route_was_written_is_pending() {
         .iter()
         .map(|object| (object.id(), Outcome::Current))
         .collect();
-    let report = world.ask(|input| judge(input, &planned, &outcomes));
+    let report = world.judged(&planned, &outcomes);
     assert_eq!(
         shown(&report.verdicts[1]),
         "Unknown RoutePending: the route or its Gateway has changed since it was written"
@@ -252,7 +252,7 @@ fn a_deployment_that_is_gone_since_it_was_written_has_no_replica() {
 
 #[test]
 fn a_placement_on_its_way_out_says_so_in_every_step() {
-    for verdict in World::well().ask(agent_plan::leaving).verdicts {
+    for verdict in World::well().leaving().verdicts {
         assert_eq!(
             shown(&verdict),
             "Unknown Removing: the ServerPlacement is being deleted, and all that it owns"
@@ -264,7 +264,7 @@ fn a_placement_on_its_way_out_says_so_in_every_step() {
 fn a_placement_on_its_way_out_admits_no_traffic_though_its_route_is_accepted() {
     let world = World::well();
     assert!(world.report().route_accepted);
-    assert!(!world.ask(agent_plan::leaving).route_accepted);
+    assert!(!world.leaving().route_accepted);
 }
 
 #[test]
@@ -304,7 +304,7 @@ fn why_there_is_no_endpoint_is_told_within_bounds() {
     world.address(json!([{"type": "Hostname", "value": "h".repeat(600)}]));
     let refusal = world.report().endpoint.unwrap_err();
     assert_eq!((refusal.message.len(), refusal.reason), (512, "NoAddress"));
-    let refusal = world.ask(agent_plan::leaving).endpoint.unwrap_err();
+    let refusal = world.leaving().endpoint.unwrap_err();
     assert_eq!(refusal.message.len(), 512);
 }
 
@@ -331,7 +331,7 @@ proptest! {
             .zip(outcomes)
             .filter_map(|(id, outcome)| Some((id, outcome?)))
             .collect();
-        let report = world.ask(|input| judge(input, &plan, &outcomes));
+        let report = world.judged(&plan, &outcomes);
         let current = |kinds: &[Kind]| {
             kinds.iter().all(|kind| {
                 outcomes.iter().any(|(id, outcome)| id.kind == *kind && *outcome == Outcome::Current)
