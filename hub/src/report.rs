@@ -3,6 +3,7 @@
 
 pub mod events;
 pub mod member;
+pub mod pace;
 
 use std::fmt::Debug;
 

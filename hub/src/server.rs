@@ -14,6 +14,7 @@ use crds::{
 use hub_plan::{
     facts::{Facts, GatewayName},
     routes,
+    status::is_pressing,
 };
 use ipnet::IpNet;
 use kube::{Api, Client, Resource};
@@ -47,6 +48,8 @@ const ENGINE: Engine = Engine {
 pub struct Reconciler {
     parts: Parts,
     events: Events,
+    /// Of each server's status.
+    pace: report::pace::Pace,
 }
 
 /// What a reconciler works with.
@@ -81,7 +84,11 @@ impl Reconciler {
     /// Nothing has been looked at yet.
     pub fn new(parts: Parts) -> Self {
         let events = Events::new(parts.client.clone());
-        Self { parts, events }
+        Self {
+            parts,
+            events,
+            pace: report::pace::Pace::default(),
+        }
     }
 
     /// One pass.
@@ -99,6 +106,8 @@ impl Reconciler {
             metrics.published(&key, None);
             resolver.forget(&key);
             prober.forget(&key);
+            self.events.forget(&key);
+            self.pace.forget(&key);
             return Next::Rest;
         };
         metrics.passed();
@@ -143,12 +152,19 @@ impl Reconciler {
         }
     }
 
-    fn next(&self, pass: &Pass, outcome: &Outcome, reported: Result<(), report::Error>) -> Next {
-        let failed = match reported {
-            Ok(()) => !outcome.failures.is_empty(),
-            Err(error) => retry(&pass.key, &error) == Next::Retry,
+    /// `reported`: how long the status waits for its turn.
+    fn next(
+        &self,
+        pass: &Pass,
+        outcome: &Outcome,
+        reported: Result<Option<Duration>, report::Error>,
+    ) -> Next {
+        let (failed, wait) = match reported {
+            Ok(wait) => (!outcome.failures.is_empty(), wait),
+            Err(error) => (retry(&pass.key, &error) == Next::Retry, None),
         };
         let due = pass.plan.due.map(|due| self.parts.clock.until(due));
+        let due = due.into_iter().chain(wait).min();
         let within = match outcome.again {
             Again::AtOnce => Some(Duration::ZERO),
             Again::After(_) | Again::OnEvent => due,
@@ -217,20 +233,31 @@ impl Reconciler {
         gateways
     }
 
-    async fn report(&self, pass: &Pass, outcome: &Outcome) -> Result<(), report::Error> {
+    /// Writes the status, or returns how long it waits for its turn.
+    async fn report(
+        &self,
+        pass: &Pass,
+        outcome: &Outcome,
+    ) -> Result<Option<Duration>, report::Error> {
         let Parts { caches, .. } = &self.parts;
         let Pass { key, plan, .. } = pass;
         let Some(server) = caches.servers.get(key) else {
-            return Ok(());
+            return Ok(None);
         };
         let deleted = server.metadata.deletion_timestamp.is_some();
         if deleted && plan.emptied && outcome.satisfied && has_finalizer(&server) {
-            return self.release(pass, &server).await;
+            self.release(pass, &server).await?;
+            return Ok(None);
         }
         let mut status = plan.status(&server, &pass.steps, self.parts.clock.now());
         self.parts.plugin.finish(pass, &mut status);
         if server.status.as_ref() == Some(&status) {
-            return Ok(());
+            return Ok(None);
+        }
+        let pressing = is_pressing(server.status.as_ref(), &status);
+        let now = self.parts.clock.elapsed();
+        if let Some(wait) = self.pace.wait(key, pressing, now) {
+            return Ok(Some(wait));
         }
         let before = server.status.as_ref();
         let before = before.map_or(&[][..], |status| &status.conditions);
@@ -241,8 +268,8 @@ impl Reconciler {
         caches.servers.note(written);
         self.parts.metrics.wrote();
         let of = server.object_ref(&());
-        self.events.transitions(&of, before, after).await;
-        Ok(())
+        self.events.of_server(key, &of, before, after).await;
+        Ok(None)
     }
 
     /// Lets the server go, and puts down whom has to be told of it later.

@@ -298,16 +298,33 @@ async fn events_and_metrics_tell_what_happened() {
     serving(&fleet, "told", &["east", "west"]).await;
     let hub = fleet.hub();
     let events: Api<Event> = Api::namespaced(hub.client().await.unwrap(), "told");
-    let ready = || async {
-        let found = events.list(&ListParams::default()).await?.items;
-        let told: Vec<_> = found.into_iter().filter_map(|event| event.action).collect();
-        let count = told.iter().filter(|action| *action == "ReadyTrue").count();
-        anyhow::ensure!(count == 1, "{told:?}");
-        Ok(())
+    let until_told = async |action: &str| {
+        let told = || async {
+            let found = events.list(&ListParams::default()).await?.items;
+            let told: Vec<_> = found.into_iter().filter_map(|event| event.action).collect();
+            let count = told.iter().filter(|told| *told == action).count();
+            anyhow::ensure!(count == 1, "{told:?}");
+            Ok(told)
+        };
+        e2e::wait::eventually("one event", SOON, told)
+            .await
+            .unwrap()
     };
-    e2e::wait::eventually("one event", SOON, ready)
+    // It serves on: what has begun is kept.
+    let mut wanted = server("told", &["east", "west"]);
+    wanted.spec.runtime.profile = "nobodys".to_owned();
+    fleet.apply(&wanted).await.unwrap();
+    let told = until_told("ReadyFalse").await;
+    assert_eq!(
+        told,
+        ["ReadyFalse"],
+        "a creation that goes well is not told"
+    );
+    fleet
+        .apply(&server("told", &["east", "west"]))
         .await
         .unwrap();
+    until_told("ReadyTrue").await;
     let pods: Api<Pod> = Api::namespaced(hub.client().await.unwrap(), NAMESPACE);
     let pod = pods
         .get(&super::faults::hub_pod(&fleet).await)

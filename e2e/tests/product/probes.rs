@@ -51,21 +51,21 @@ async fn an_endpoint_that_has_to_be_reached_takes_traffic_once_the_hub_has_reach
 #[tokio::test]
 async fn an_endpoint_that_answers_is_kept_though_its_agent_can_not_be_heard() {
     let fleet = alone().await;
-    namespace(&fleet, "answers").await;
-    let mut wanted = server("answers", &["east", "west"]);
+    namespace(&fleet, "kept").await;
+    let mut wanted = server("kept", &["east", "west"]);
     wanted.spec.endpoints.grace_seconds = 1;
     fleet.apply(&wanted).await.unwrap();
-    fleet.ready("answers", "hello").await.unwrap();
+    fleet.ready("kept", "hello").await.unwrap();
     agents(&fleet, "west", 0).await;
     let kept = |server: &InferenceServer| {
         let said = condition(server, ENDPOINT_PUBLISH);
         state_of(server, "west") == Some(ClusterState::Silent)
             && said.is_some_and(|said| said.message.contains("since it answers"))
     };
-    let seen = fleet.server_until("answers", "hello", kept).await.unwrap();
+    let seen = fleet.server_until("kept", "hello", kept).await.unwrap();
     assert!(is_true(&seen.status.unwrap().conditions, AVAILABLE));
-    until_stands(&fleet, "answers", "west", Some("ready")).await;
+    until_stands(&fleet, "kept", "west", Some("ready")).await;
     agents(&fleet, "west", 1).await;
     fleet.connected("west").await.unwrap();
-    fleet.ready("answers", "hello").await.unwrap();
+    fleet.ready("kept", "hello").await.unwrap();
 }

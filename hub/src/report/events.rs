@@ -1,6 +1,11 @@
 //! Events: what happened to an object, for `kubectl describe`. One for each transition, which is read off the status that was
 //! there: so a restart repeats none, and a loop has none to repeat.
 
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError},
+};
+
 use crds::{
     condition::{AVAILABLE, CONNECTED, JOINED, READY},
     labels,
@@ -10,6 +15,7 @@ use kube::{
     Client,
     runtime::events::{Event, EventType, Recorder, Reporter},
 };
+use operator::cache::ObjectKey;
 
 /// The conditions whose transitions are events.
 const TOLD: [&str; 4] = [READY, AVAILABLE, JOINED, CONNECTED];
@@ -18,7 +24,14 @@ const NOTE_MAX: usize = 1024;
 
 /// Publishes events.
 #[derive(Clone)]
-pub struct Events(Recorder);
+pub struct Events {
+    recorder: Recorder,
+    warned: Arc<Warned>,
+}
+
+/// The servers' conditions of which a warning was told: that they are well again is told as well.
+#[derive(Debug, Default)]
+struct Warned(Mutex<BTreeSet<(ObjectKey, String)>>);
 
 impl Events {
     /// Publishes with `client`.
@@ -27,7 +40,10 @@ impl Events {
             controller: labels::HUB.to_owned(),
             instance: None,
         };
-        Self(Recorder::new(client, reporter))
+        Self {
+            recorder: Recorder::new(client, reporter),
+            warned: Arc::default(),
+        }
     }
 
     /// One event for each condition of `after` whose status is another than in `before`. An event that can't be published is
@@ -45,6 +61,28 @@ impl Events {
         }
     }
 
+    /// The same of a server, but for a creation that goes well, which its status tells, and which is one write less.
+    pub async fn of_server(
+        &self,
+        server: &ObjectKey,
+        of: &ObjectReference,
+        before: &[Condition],
+        after: &[Condition],
+    ) {
+        for condition in transitions(before, after) {
+            if TOLD.contains(&condition.type_.as_str())
+                && self.warned.is_told(server, before, condition)
+            {
+                self.publish(of, &event(condition)).await;
+            }
+        }
+    }
+
+    /// The server is gone.
+    pub fn forget(&self, server: &ObjectKey) {
+        self.warned.forget(server);
+    }
+
     /// Something that is no condition.
     pub async fn warn(&self, of: &ObjectReference, reason: &str, note: String) {
         let event = Event {
@@ -58,10 +96,35 @@ impl Events {
     }
 
     async fn publish(&self, of: &ObjectReference, event: &Event) {
-        let Self(recorder) = self;
-        if let Err(error) = recorder.publish(event, of).await {
+        if let Err(error) = self.recorder.publish(event, of).await {
             tracing::debug!(%error, reason = event.reason, "event not published");
         }
+    }
+}
+
+impl Warned {
+    /// A condition is told that was well, or that fails; one that is well, if it was told before that it was not.
+    fn is_told(&self, server: &ObjectKey, before: &[Condition], condition: &Condition) -> bool {
+        let Self(warned) = self;
+        let mut warned = warned.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (server.clone(), condition.type_.clone());
+        if condition.status == "True" {
+            return warned.remove(&key);
+        }
+        let mut before = before.iter();
+        let was = before.find(|other| other.type_ == condition.type_);
+        let was_well = was.is_some_and(|was| was.status == "True");
+        let fails = condition.type_ == READY && condition.status == "False";
+        if was_well || fails {
+            warned.insert(key);
+        }
+        was_well || fails
+    }
+
+    fn forget(&self, server: &ObjectKey) {
+        let Self(warned) = self;
+        let mut warned = warned.lock().unwrap_or_else(PoisonError::into_inner);
+        warned.retain(|(key, _)| key != server);
     }
 }
 
@@ -125,6 +188,23 @@ mod tests {
         assert_eq!(kinds, [AVAILABLE], "another reason is no transition");
         assert_eq!(transitions(&after, &after).count(), 0);
         assert_eq!(transitions(&[], &after).count(), 2);
+    }
+
+    #[test]
+    fn a_creation_that_goes_well_is_not_told_and_what_goes_wrong_and_right_again_is() {
+        let events = Warned::default();
+        let server = ObjectKey::new("team", "llama");
+        let told = |before: &str, status: &str| {
+            let before = [condition(READY, before, "Because")];
+            events.is_told(&server, &before, &condition(READY, status, "Because"))
+        };
+        assert!(!told("Unknown", "True"), "it is created");
+        assert!(told("True", "Unknown"));
+        assert!(told("Unknown", "True"), "it is well again");
+        assert!(!told("Unknown", "True"));
+        assert!(told("Unknown", "False"));
+        events.forget(&server);
+        assert!(!told("False", "True"));
     }
 
     #[test]

@@ -4,7 +4,10 @@ use crds::{
     condition::State,
     v1alpha1::{ClusterState, ClusterStatus, Published, Replicas, ServerState},
 };
-use hub_plan::facts::{ClusterFacts, Membership, PlacementFacts, Step};
+use hub_plan::{
+    facts::{ClusterFacts, Membership, PlacementFacts, Step},
+    status::is_pressing,
+};
 use k8s_openapi::jiff::Timestamp;
 
 use crate::given::{Given, cluster, healthy, lost, many, now, server, serving, silent, step};
@@ -311,4 +314,34 @@ fn a_new_cluster_is_so_since_now() {
         since,
         [("east", now()), ("north", later()), ("west", now())]
     );
+}
+
+#[test]
+fn what_only_tells_how_far_things_are_on_their_way_does_not_press() {
+    let mut given = healthy();
+    let ready = given.plan().status;
+    assert!(is_pressing(None, &ready), "it is Ready");
+    assert!(!is_pressing(Some(&ready), &ready));
+
+    for name in ["east", "west"] {
+        given.placement(name).replicas.ready = 0;
+        let starting = step(State::Unknown, "Starting", "they start");
+        given.placement(name).steps.insert(Step::Health, starting);
+    }
+    let written = given.plan().status;
+    assert!(is_pressing(Some(&ready), &written), "it is Ready no longer");
+    assert!(is_pressing(None, &written), "all is written in the members");
+
+    given.placement("west").replicas.ready = 1;
+    let on_its_way = given.plan().status;
+    assert!(!is_pressing(Some(&written), &on_its_way));
+
+    given.fail("west", Step::Health, "Unschedulable", "no node");
+    let failed = given.plan().status;
+    assert!(is_pressing(Some(&on_its_way), &failed));
+
+    given.placement("west").current = false;
+    given.placement("east").current = false;
+    let begun = given.plan().status;
+    assert!(!is_pressing(None, &begun), "nobody has reported yet");
 }
