@@ -24,6 +24,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 
+use super::endpoints::{agents, without_agent};
 use super::joining::{Printed, easts_identity};
 use super::{alone, serving, slices};
 
@@ -91,6 +92,20 @@ impl Liar {
             })
             .await
             .unwrap();
+    }
+
+    /// Returns what the hub said when it ended the stream. It hands out no certificate before.
+    async fn hears_the_end(&mut self) -> tonic::Status {
+        loop {
+            match self.hears().await {
+                Some(Ok(message)) => assert!(
+                    !matches!(message.body, Some(Said::Certificate(_))),
+                    "{message:?}"
+                ),
+                Some(Err(status)) => return status,
+                None => panic!("the stream was closed without a word"),
+            }
+        }
     }
 
     /// Returns the id of the session that the hub opened.
@@ -237,6 +252,8 @@ async fn with_easts_certificate_nothing_of_wests_can_be_changed() {
     let fleet = alone().await;
     let server = serving(&fleet, "lied-about", &["west"]).await;
     let uid = server.metadata.uid.unwrap();
+    // East's own agent would fence the liar's sessions, and be fenced by them, for as long as both dial.
+    without_agent(&fleet, "east").await;
     let before = versions(&fleet, "lied-about").await;
 
     // As west: its UID in the Hello.
@@ -284,23 +301,13 @@ async fn with_easts_certificate_nothing_of_wests_can_be_changed() {
         let mut liar = Liar::start(&fleet, hello(&fleet, "east").await).await;
         liar.welcomed().await;
         liar.says(wests, lie).await;
-        let ended = loop {
-            match liar.hears().await {
-                Some(Ok(message)) => {
-                    assert!(
-                        !matches!(message.body, Some(Said::Certificate(_))),
-                        "{message:?}"
-                    );
-                }
-                Some(Err(status)) => break status,
-                None => panic!("the stream was closed without a word"),
-            }
-        };
+        let ended = liar.hears_the_end().await;
         assert_eq!(ended.code(), tonic::Code::FailedPrecondition, "{ended}");
     }
     assert_eq!(versions(&fleet, "lied-about").await, before);
 
     // East itself comes back, and a change that must arrive shows that nothing was on its way.
+    agents(&fleet, "east", 1).await;
     fleet.connected("east").await.unwrap();
     serving(&fleet, "after-the-lies", &["east"]).await;
     assert_eq!(versions(&fleet, "lied-about").await, before);
