@@ -315,6 +315,24 @@ async fn with_easts_certificate_nothing_of_wests_can_be_changed() {
 }
 
 #[tokio::test]
+async fn a_fenced_session_is_told_that_a_newer_one_took_over() {
+    let fleet = alone().await;
+    without_agent(&fleet, "east").await;
+    let mut first = Liar::start(&fleet, hello(&fleet, "east").await).await;
+    first.welcomed().await;
+    let mut second = Liar::start(&fleet, hello(&fleet, "east").await).await;
+    second.welcomed().await;
+    let ended = first.hears_the_end().await;
+    assert_eq!(ended.code(), tonic::Code::Aborted, "{ended}");
+    assert_eq!(ended.message(), "a newer session of this cluster took over");
+    // East's own agent fences the second, which says nothing.
+    agents(&fleet, "east", 1).await;
+    assert_eq!(second.hears_the_end().await.code(), tonic::Code::Aborted);
+    fleet.connected("east").await.unwrap();
+    super::faults::forget_member(&fleet, "unused").await;
+}
+
+#[tokio::test]
 async fn a_session_needs_a_certificate_of_this_hub() {
     let fleet = super::shared().await;
     let printed: Printed = serde_saphyr::from_str(&fleet.invite("nobody").await.unwrap()).unwrap();
