@@ -154,7 +154,7 @@ async fn asking_for(fleet: &Installed, cluster: &str) -> bytes::Bytes {
     request.der().to_vec().into()
 }
 
-/// The id of a member's live session, as the hub's log tells it.
+/// The id of a member's live session, as the hub's log tells it together with where it came from.
 async fn session_of(fleet: &Installed, cluster: &str) -> u64 {
     let pod = super::faults::hub_pod(fleet).await;
     let log = std::fs::read_to_string(fleet.hub().pod_log(NAMESPACE, &pod, "hub")).unwrap();
@@ -166,6 +166,8 @@ async fn session_of(fleet: &Installed, cluster: &str) -> u64 {
         fields["message"] == "session opened" && fields["cluster"] == cluster
     });
     let last = opened.next_back().unwrap();
+    let remote: std::net::SocketAddr = last["fields"]["remote"].as_str().unwrap().parse().unwrap();
+    assert_ne!(remote.port(), 0, "{last}");
     last["fields"]["session"].as_str().unwrap().parse().unwrap()
 }
 
