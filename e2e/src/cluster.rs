@@ -15,6 +15,7 @@ use kube::api::{Patch, PatchParams};
 use kube::client::ConfigExt;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::json;
+use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::process::Command;
 use tokio::runtime::Handle;
@@ -319,20 +320,27 @@ impl Cluster {
 
     /// Runs helm against this cluster and returns what it printed.
     pub async fn helm(&self, args: &[&str]) -> Result<String> {
-        self.tool("helm", args).await
+        self.tool("helm", args, "").await
     }
 
     /// Runs kubectl against this cluster and returns what it printed.
     pub async fn kubectl(&self, args: &[&str]) -> Result<String> {
-        self.tool("kubectl", args).await
+        self.tool("kubectl", args, "").await
     }
 
-    async fn tool(&self, name: &str, args: &[&str]) -> Result<String> {
+    /// Runs kubectl with this at its standard input, which `-f -` reads.
+    pub async fn kubectl_with(&self, args: &[&str], input: &str) -> Result<String> {
+        self.tool("kubectl", args, input).await
+    }
+
+    async fn tool(&self, name: &str, args: &[&str], input: &str) -> Result<String> {
         let mut command = Command::new(self.holder.programs.path(name)?);
         command
             .args(args)
             .env("KUBECONFIG", &self.kubeconfig)
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .kill_on_drop(true);
         for variable in [
             "HELM_CACHE_HOME",
@@ -342,10 +350,14 @@ impl Cluster {
         ] {
             command.env(variable, self.folder.join(variable.to_lowercase()));
         }
-        let output = command
-            .output()
-            .await
-            .with_context(|| format!("run {name}"))?;
+        let mut running = command.spawn().with_context(|| format!("run {name}"))?;
+        let mut stdin = running.stdin.take().context("a pipe")?;
+        // Both at once: it may print before it has read all. One that ends without reading says itself why it failed.
+        let feed = async move {
+            drop(stdin.write_all(input.as_bytes()).await);
+        };
+        let ((), output) = tokio::join!(feed, running.wait_with_output());
+        let output = output.with_context(|| format!("run {name}"))?;
         let error = String::from_utf8_lossy(&output.stderr);
         ensure!(
             output.status.success(),

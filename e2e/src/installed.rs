@@ -21,8 +21,8 @@ use crate::{Cluster, Fleet, Product, wait::until};
 pub const NAMESPACE: &str = "inferfleet-system";
 /// The Gateway of every cluster, as values of both charts.
 const GATEWAY: &str = "gateway: {namespace: infra, name: public, listener: http}\n";
-/// When set, every pause after a failure is this long, in milliseconds, in hub and agents: with an hour, a test passes
-/// only by events.
+/// When set, what waits for an event, and a pass or a write that failed, is left alone this long in hub and agents, in
+/// milliseconds: with an hour, a test passes only by events. Reconnects have pauses of their own.
 const RETRY_MS: &str = "INFERFLEET_E2E_RETRY_MS";
 /// How long one step of an installation may take.
 const STEP_DEADLINE: Duration = Duration::from_mins(1);

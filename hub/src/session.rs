@@ -5,6 +5,7 @@ pub mod members;
 mod stream;
 
 use std::{
+    net::SocketAddr,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -17,7 +18,10 @@ use futures::StreamExt;
 use proto::{
     SessionId,
     session::Rejection,
-    transport::{identity::PeerIdentity, server::require_peer},
+    transport::{
+        identity::PeerIdentity,
+        server::{remote, require_peer},
+    },
     v1::{
         AgentMessage, EnrollRequest, EnrollResponse, Hello, HubMessage, Reject, RejectReason,
         agent_message, fleet_server, hub_message,
@@ -83,7 +87,7 @@ impl fleet_server::Fleet for Service {
         request: Request<Streaming<AgentMessage>>,
     ) -> Result<Response<Self::SessionStream>, Status> {
         let Self(fleet) = self;
-        let peer = require_peer(&request)?.clone();
+        let (peer, remote) = (require_peer(&request)?.clone(), remote(&request));
         let mut inbox = request.into_inner();
         let (outbox, answers) = mpsc::channel(stream::OUTBOX);
         let first = tokio::time::timeout(HELLO_TIMEOUT, inbox.next()).await;
@@ -102,7 +106,7 @@ impl fleet_server::Fleet for Service {
                 ));
             }
         };
-        match fleet.open(&peer, &hello) {
+        match fleet.open(&peer, remote, &hello) {
             Ok(stream) => {
                 tokio::spawn(stream.run(inbox, outbox));
                 Ok(Response::new(ReceiverStream::new(answers)))
@@ -129,6 +133,7 @@ impl Fleet {
     fn open(
         self: &Arc<Self>,
         peer: &PeerIdentity,
+        remote: Option<SocketAddr>,
         hello: &Hello,
     ) -> Result<Stream, Box<HubMessage>> {
         if !self.placer.is_ready() {
@@ -158,7 +163,8 @@ impl Fleet {
         let fenced = fenced.map_err(|rejection: Rejection| Box::new(rejection.message()))?;
         state.opened(session, hello, self.clock.now());
         drop(state);
-        tracing::info!(cluster = %member.name, %session, ?fenced, agent = hello.agent_version, serial = peer.serial, "session opened");
+        let remote = remote.map(tracing::field::display);
+        tracing::info!(cluster = %member.name, %session, ?fenced, agent = hello.agent_version, serial = peer.serial, remote, "session opened");
         member.news.notify_waiters();
         self.wakeups.members.wake(member.name.as_str().to_owned());
         self.wakeups.wake_targeting(member.name.as_str());

@@ -15,8 +15,8 @@ pub struct Common {
     #[arg(long, default_value = "json")]
     pub log_format: Format,
 
-    /// Milliseconds after a failure until the next try. They double with each failure in a row. A failure whose cause is
-    /// known to have passed does not wait for them.
+    /// Milliseconds after a pass or a write that failed until the next try. They double with each failure in a row. A failure
+    /// whose cause is known to have passed does not wait for them, and what reconnects has pauses of its own.
     #[arg(long, default_value_t = millis(Backoff::default().first))]
     retry_first_ms: u64,
 

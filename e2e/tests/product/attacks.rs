@@ -24,6 +24,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 
+use super::endpoints::{agents, without_agent};
 use super::joining::{Printed, easts_identity};
 use super::{alone, serving, slices};
 
@@ -93,6 +94,20 @@ impl Liar {
             .unwrap();
     }
 
+    /// Returns what the hub said when it ended the stream. It hands out no certificate before.
+    async fn hears_the_end(&mut self) -> tonic::Status {
+        loop {
+            match self.hears().await {
+                Some(Ok(message)) => assert!(
+                    !matches!(message.body, Some(Said::Certificate(_))),
+                    "{message:?}"
+                ),
+                Some(Err(status)) => return status,
+                None => panic!("the stream was closed without a word"),
+            }
+        }
+    }
+
     /// Returns the id of the session that the hub opened.
     async fn welcomed(&mut self) -> u64 {
         let message = self.hears().await.unwrap().unwrap();
@@ -139,7 +154,7 @@ async fn asking_for(fleet: &Installed, cluster: &str) -> bytes::Bytes {
     request.der().to_vec().into()
 }
 
-/// The id of a member's live session, as the hub's log tells it.
+/// The id of a member's live session, as the hub's log tells it together with where it came from.
 async fn session_of(fleet: &Installed, cluster: &str) -> u64 {
     let pod = super::faults::hub_pod(fleet).await;
     let log = std::fs::read_to_string(fleet.hub().pod_log(NAMESPACE, &pod, "hub")).unwrap();
@@ -151,6 +166,8 @@ async fn session_of(fleet: &Installed, cluster: &str) -> u64 {
         fields["message"] == "session opened" && fields["cluster"] == cluster
     });
     let last = opened.next_back().unwrap();
+    let remote: std::net::SocketAddr = last["fields"]["remote"].as_str().unwrap().parse().unwrap();
+    assert_ne!(remote.port(), 0, "{last}");
     last["fields"]["session"].as_str().unwrap().parse().unwrap()
 }
 
@@ -237,6 +254,8 @@ async fn with_easts_certificate_nothing_of_wests_can_be_changed() {
     let fleet = alone().await;
     let server = serving(&fleet, "lied-about", &["west"]).await;
     let uid = server.metadata.uid.unwrap();
+    // East's own agent would fence the liar's sessions, and be fenced by them, for as long as both dial.
+    without_agent(&fleet, "east").await;
     let before = versions(&fleet, "lied-about").await;
 
     // As west: its UID in the Hello.
@@ -284,26 +303,34 @@ async fn with_easts_certificate_nothing_of_wests_can_be_changed() {
         let mut liar = Liar::start(&fleet, hello(&fleet, "east").await).await;
         liar.welcomed().await;
         liar.says(wests, lie).await;
-        let ended = loop {
-            match liar.hears().await {
-                Some(Ok(message)) => {
-                    assert!(
-                        !matches!(message.body, Some(Said::Certificate(_))),
-                        "{message:?}"
-                    );
-                }
-                Some(Err(status)) => break status,
-                None => panic!("the stream was closed without a word"),
-            }
-        };
+        let ended = liar.hears_the_end().await;
         assert_eq!(ended.code(), tonic::Code::FailedPrecondition, "{ended}");
     }
     assert_eq!(versions(&fleet, "lied-about").await, before);
 
     // East itself comes back, and a change that must arrive shows that nothing was on its way.
+    agents(&fleet, "east", 1).await;
     fleet.connected("east").await.unwrap();
     serving(&fleet, "after-the-lies", &["east"]).await;
     assert_eq!(versions(&fleet, "lied-about").await, before);
+    super::faults::forget_member(&fleet, "unused").await;
+}
+
+#[tokio::test]
+async fn a_fenced_session_is_told_that_a_newer_one_took_over() {
+    let fleet = alone().await;
+    without_agent(&fleet, "east").await;
+    let mut first = Liar::start(&fleet, hello(&fleet, "east").await).await;
+    first.welcomed().await;
+    let mut second = Liar::start(&fleet, hello(&fleet, "east").await).await;
+    second.welcomed().await;
+    let ended = first.hears_the_end().await;
+    assert_eq!(ended.code(), tonic::Code::Aborted, "{ended}");
+    assert_eq!(ended.message(), "a newer session of this cluster took over");
+    // East's own agent fences the second, which says nothing.
+    agents(&fleet, "east", 1).await;
+    assert_eq!(second.hears_the_end().await.code(), tonic::Code::Aborted);
+    fleet.connected("east").await.unwrap();
     super::faults::forget_member(&fleet, "unused").await;
 }
 

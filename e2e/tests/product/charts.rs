@@ -1,11 +1,7 @@
 //! Charts that are clean, and objects that API servers take.
 
-use std::process::Stdio;
-
-use anyhow::{Context, ensure};
 use e2e::installed::chart;
 use e2e::{Cluster, Installed};
-use tokio::io::AsyncWriteExt;
 
 use super::shared;
 
@@ -44,40 +40,6 @@ async fn helm_lint_finds_nothing() {
     }
 }
 
-async fn dry_run(
-    installed: &Installed,
-    cluster: &Cluster,
-    manifest: &str,
-) -> anyhow::Result<String> {
-    let mut kubectl = tokio::process::Command::new(installed.fleet().programs().path("kubectl")?)
-        .args([
-            "apply",
-            "--server-side",
-            "--force-conflicts",
-            "--dry-run=server",
-            "-f",
-            "-",
-        ])
-        .env("KUBECONFIG", cluster.kubeconfig())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
-    kubectl
-        .stdin
-        .take()
-        .context("a pipe")?
-        .write_all(manifest.as_bytes())
-        .await?;
-    let output = kubectl.wait_with_output().await?;
-    ensure!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(String::from_utf8(output.stdout)?)
-}
-
 #[tokio::test]
 async fn an_api_server_takes_every_object_of_each_chart() {
     let fleet = shared().await;
@@ -92,7 +54,15 @@ async fn an_api_server_takes_every_object_of_each_chart() {
         ];
         args.extend(values);
         let manifest = cluster.helm(&args).await.unwrap();
-        let taken = dry_run(&fleet, cluster, &manifest).await.unwrap();
+        let dry_run = [
+            "apply",
+            "--server-side",
+            "--force-conflicts",
+            "--dry-run=server",
+            "-f",
+            "-",
+        ];
+        let taken = cluster.kubectl_with(&dry_run, &manifest).await.unwrap();
         let objects = manifest
             .lines()
             .filter(|line| line.starts_with("kind: "))

@@ -1,6 +1,10 @@
 //! What becomes of endpoints when a cluster falls silent, stands by, or goes.
 
+<<<<<<< HEAD
 use crds::v1alpha1::{ClusterState, InferenceServer, ProbePolicy, WhenSilent};
+=======
+use crds::v1alpha1::{ClusterState, InferenceServer, MemberCluster, WhenSilent};
+>>>>>>> mend
 use e2e::Installed;
 use e2e::installed::{NAMESPACE, is_true};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -21,6 +25,17 @@ pub(crate) async fn agents(fleet: &Installed, member: &str, replicas: u32) {
     api.patch("inferfleet-agent", &PatchParams::default(), &patch)
         .await
         .unwrap();
+}
+
+/// Takes a member's agent away, and returns once the hub has noticed.
+pub(crate) async fn without_agent(fleet: &Installed, member: &str) {
+    agents(fleet, member, 0).await;
+    let records: Api<MemberCluster> = Api::all(fleet.hub().client().await.unwrap());
+    let away = |record: Option<&MemberCluster>| {
+        let status = record.and_then(|record| record.status.as_ref());
+        status.is_some_and(|status| !is_true(&status.conditions, "Connected"))
+    };
+    e2e::wait::until(records, member, SOON, away).await.unwrap();
 }
 
 /// Returns once the endpoints of a cluster stand so; `None`: it has no slice.

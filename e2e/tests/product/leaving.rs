@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, ResourceExt};
 
-use super::endpoints::agents;
+use super::endpoints::{agents, without_agent};
 use super::lifecycle::{empty, in_member};
 use super::main_path::pod_uids;
 use super::{SOON, alone, namespace, server, serving, shared};
@@ -77,18 +77,11 @@ async fn a_member_that_is_away_is_told_to_let_go_when_it_comes_back() {
     orphaned(&fleet, "late-orphan").await;
     let west = fleet.member("west").unwrap();
     let pods = pod_uids(west, "late-orphan").await;
-    let records: Api<MemberCluster> = Api::all(fleet.hub().client().await.unwrap());
-    agents(&fleet, "west", 0).await;
-    let away = |record: Option<&MemberCluster>| {
-        let status = record.and_then(|record| record.status.as_ref());
-        status.is_some_and(|status| !e2e::installed::is_true(&status.conditions, "Connected"))
-    };
-    e2e::wait::until(records.clone(), "west", SOON, away)
-        .await
-        .unwrap();
+    without_agent(&fleet, "west").await;
 
     // It is not waited for, and remembered.
     delete(&fleet, "late-orphan").await;
+    let records: Api<MemberCluster> = Api::all(fleet.hub().client().await.unwrap());
     let status = records.get("west").await.unwrap().status.unwrap();
     let released: Vec<_> = status
         .released

@@ -61,9 +61,14 @@ impl Stream {
             if !self.transmit(&outbox) {
                 break;
             }
-            let Some(wait) = self.patience() else {
-                tracing::info!(%cluster, %session, "session over");
-                break;
+            let wait = match self.patience() {
+                Ok(wait) => wait,
+                Err(status) => {
+                    tracing::info!(%cluster, %session, reason = status.message(), "session over");
+                    // A full or closed outbox: the stream ends all the same.
+                    drop(outbox.try_send(Err(status)));
+                    break;
+                }
             };
             let full = outbox.capacity() == 0;
             let wait = if full { wait.max(FULL_PAUSE) } else { wait };
@@ -114,15 +119,23 @@ impl Stream {
         }
     }
 
-    /// How long the session may rest; `None`: it is over.
-    fn patience(&self) -> Option<Duration> {
+    /// How long the session may rest. When it is over, what the agent is told of it: its log is all that shows why.
+    fn patience(&self) -> Result<Duration, Status> {
         let now = self.fleet.clock.elapsed();
         let state = self.member.lock();
-        if state.dismissed || now >= self.expires || state.machine.expired(self.session, now) {
-            return None;
+        if state.dismissed {
+            return Err(Status::aborted("the MemberCluster was deleted"));
         }
-        let next = state.machine.deadline(self.session)?.min(self.expires);
-        Some(next.saturating_sub(now))
+        let next = state.machine.deadline(self.session);
+        let next =
+            next.ok_or_else(|| Status::aborted("a newer session of this cluster took over"))?;
+        if now >= self.expires {
+            return Err(Status::unauthenticated("the client certificate ended"));
+        }
+        if state.machine.expired(self.session, now) {
+            return Err(Status::deadline_exceeded("the agent was silent"));
+        }
+        Ok(next.min(self.expires).saturating_sub(now))
     }
 
     fn hear(&self, message: AgentMessage) -> Result<(), proto::session::Violation> {

@@ -165,7 +165,9 @@ impl HubMachine {
                     .then_some(HubEvent::Received { key, generation })
             }
             Some(Said::Applied(v1::Applied { key, generation })) => {
-                self.applied(key.as_ref(), generation)?
+                let key = PlacementKey::from_wire(key.as_ref())?;
+                self.answered(&key, generation)?
+                    .then_some(HubEvent::Applied { key, generation })
             }
             Some(Said::Refused(refusal)) => {
                 let key = PlacementKey::from_wire(refusal.key.as_ref())?;
@@ -260,12 +262,6 @@ impl HubMachine {
         self.slots.get(key)?.generation()
     }
 
-    /// The highest generation that the member's API server took; equal to [`Self::wanted_generation`] when all is applied.
-    #[cfg(test)]
-    pub(crate) fn applied_generation(&self, key: &PlacementKey) -> Option<u64> {
-        self.slots.get(key)?.applied_generation()
-    }
-
     /// Whether the agent is told something of this key: a value, or a removal that it hasn't confirmed.
     pub fn is_told(&self, key: &PlacementKey) -> bool {
         self.slots.get(key).is_some_and(Slot::is_told)
@@ -353,21 +349,6 @@ impl HubMachine {
             })?;
         self.turn(key.clone());
         Ok(true)
-    }
-
-    fn applied(
-        &mut self,
-        key: Option<&v1::Key>,
-        generation: u64,
-    ) -> Result<Option<HubEvent>, Violation> {
-        let key = PlacementKey::from_wire(key)?;
-        if !self.answered(&key, generation)? {
-            return Ok(None);
-        }
-        if let Some(slot) = self.slots.get_mut(&key) {
-            slot.applied(generation);
-        }
-        Ok(Some(HubEvent::Applied { key, generation }))
     }
 
     fn removed(

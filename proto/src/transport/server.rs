@@ -145,6 +145,12 @@ pub fn require_peer<T>(request: &Request<T>) -> Result<&PeerIdentity, Status> {
         .ok_or_else(|| Status::unauthenticated("this call needs a client certificate"))
 }
 
+/// Where a request came from, for logs: behind a load balancer it isn't the agent's address. `None` where no connection is.
+pub fn remote<T>(request: &Request<T>) -> Option<SocketAddr> {
+    let info = request.extensions().get::<ConnectionInfo>();
+    info.map(|info| info.remote)
+}
+
 /// Connections whose handshake is done, in the order in which they were. Never ends, never fails.
 fn connections(
     listener: TcpListener,

@@ -45,8 +45,6 @@ pub(super) struct Slot {
     generation: u64,
     /// What that generation says; `None` after its tombstone was sent.
     sent: Option<Sent>,
-    /// The highest generation the agent's API server took.
-    applied: Option<u64>,
     /// This session sent `sent`.
     told: bool,
     /// This session waits for an answer to this generation.
@@ -126,8 +124,6 @@ impl Slot {
             }
             Some(_) | None => {}
         }
-        self.applied
-            .take_if(|applied| held.is_none_or(|(_, generation, _)| generation < *applied));
     }
 
     /// Nothing to say of it and nothing to remember.
@@ -160,7 +156,6 @@ impl Slot {
         if self.sent.take_if(|sent| sent.uid == *uid).is_some() {
             // The agent drops the value, and with it the answer that it owed.
             self.in_flight = None;
-            self.applied = None;
         }
         Some(Body::Tombstone(v1::Tombstone {
             key: Some(key.to_wire()),
@@ -215,13 +210,6 @@ impl Slot {
         Ok(())
     }
 
-    pub(super) fn applied(&mut self, generation: u64) {
-        // An answer to a value whose tombstone was sent since then says nothing any more.
-        if self.sent.is_some() {
-            self.applied = self.applied.max(Some(generation));
-        }
-    }
-
     /// The answer to a tombstone of this session. Returns whether its UID is gone for good: one that is wanted again comes
     /// back, and is to be removable again.
     pub(super) fn removed(&mut self, uid: &str) -> bool {
@@ -244,11 +232,6 @@ impl Slot {
     pub(super) fn generation(&self) -> Option<u64> {
         let (wanted, sent) = (self.wanted.as_ref()?, self.sent.as_ref()?);
         (wanted.uid == sent.uid && wanted.hash == sent.hash).then_some(self.generation)
-    }
-
-    #[cfg(test)]
-    pub(super) fn applied_generation(&self) -> Option<u64> {
-        self.applied
     }
 
     /// A value is wanted, or a removal is not confirmed yet.

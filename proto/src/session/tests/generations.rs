@@ -13,9 +13,15 @@ fn a_value_is_received_then_applied() {
     assert!(
         matches!(&agent[..], [AgentEvent::Welcomed { .. }, AgentEvent::Desired { generation: 1, body: b, .. }] if b == "v1")
     );
-    assert!(matches!(hub[0], HubEvent::Received { generation: 1, .. }));
+    assert!(matches!(
+        &hub[..],
+        [HubEvent::Received { generation: 1, .. }, ..]
+    ));
+    let applied = hub
+        .iter()
+        .any(|event| matches!(event, HubEvent::Applied { .. }));
+    assert!(!applied, "{hub:?}");
     assert_eq!(wire.hub.wanted_generation(&key("a")), Some(1));
-    assert_eq!(wire.hub.applied_generation(&key("a")), None);
 
     wire.agent.applied(&key("a"), 1);
     wire.agent.applied(&key("a"), 1);
@@ -27,7 +33,6 @@ fn a_value_is_received_then_applied() {
             generation: 1
         }]
     );
-    assert_eq!(wire.hub.applied_generation(&key("a")), Some(1));
 }
 
 #[test]

@@ -18,10 +18,10 @@ use crate::transport::identity::PeerIdentity;
 /// What a request knows of its connection: an extension of each request.
 #[derive(Debug, Clone)]
 pub struct ConnectionInfo {
-    /// Where it came from, for logs: behind a load balancer it isn't the agent's address.
-    pub remote: SocketAddr,
+    /// Where it came from.
+    pub(super) remote: SocketAddr,
     /// By the client certificate that TLS verified.
-    pub peer: Option<Arc<PeerIdentity>>,
+    pub(super) peer: Option<Arc<PeerIdentity>>,
 }
 
 /// A connection after its handshake.
