@@ -1,4 +1,4 @@
-//! One cluster of a fleet, from outside: clients, gateway, charts; faults are in [`faults`].
+//! One cluster of a fleet, from outside: clients, gateway, charts; faults are in `faults`.
 
 mod faults;
 

@@ -1,11 +1,13 @@
-//! What a test does to a cluster: API servers that stop and freeze, controllers that freeze, processes that are killed.
+//! What a test does to a cluster: API servers that stop, freeze and slow down, controllers that freeze, processes that are
+//! killed, the link to the hub.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 
 use super::Cluster;
-use crate::control::{ApiServerFault, Outcome, Request, ask};
+use crate::control::{ApiServerFault, Cut, Outcome, Request, ask};
 
 impl Cluster {
     async fn fault(&self, fault: ApiServerFault) -> Result<()> {
@@ -39,6 +41,36 @@ impl Cluster {
     /// Ends a pause.
     pub async fn resume_api_server(&self) -> Result<()> {
         self.fault(ApiServerFault::Resume).await
+    }
+
+    /// Puts the API server far away: each byte between it and the cluster's Pods, of connections that are open as well,
+    /// arrives so much later. Zero ends it. Whoever else speaks to it, this fleet's holder for one, notices nothing.
+    pub async fn delay_api_server(&self, delay: Duration) -> Result<()> {
+        let request = Request::DelayApiServer {
+            cluster: self.number,
+            delay_ms: u64::try_from(delay.as_millis())?,
+        };
+        ask(&self.holder.folder, &request, |_| {}).await?;
+        Ok(())
+    }
+
+    /// Cuts the link between this member and the hub, whatever cut it before. Traffic to gateways goes on.
+    pub async fn cut_link(&self, cut: Cut) -> Result<()> {
+        self.link(Some(cut)).await
+    }
+
+    /// Ends the cut.
+    pub async fn restore_link(&self) -> Result<()> {
+        self.link(None).await
+    }
+
+    async fn link(&self, cut: Option<Cut>) -> Result<()> {
+        let request = Request::Link {
+            cluster: self.number,
+            cut,
+        };
+        ask(&self.holder.folder, &request, |_| {}).await?;
+        Ok(())
     }
 
     /// Freezes the controller manager: no Deployment gets Pods, nothing is collected.
