@@ -10,6 +10,7 @@
 mod api_servers;
 mod dark;
 mod isolation;
+mod kills;
 mod record;
 
 use std::time::Duration;
