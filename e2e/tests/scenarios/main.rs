@@ -11,6 +11,7 @@ mod api_servers;
 mod dark;
 mod isolation;
 mod kills;
+mod nodes;
 mod record;
 
 use std::time::Duration;
