@@ -13,6 +13,7 @@ mod isolation;
 mod kills;
 mod nodes;
 mod record;
+mod shares;
 
 use std::time::Duration;
 
