@@ -8,6 +8,7 @@
 )]
 
 mod api_servers;
+mod control;
 mod dark;
 mod isolation;
 mod kills;
