@@ -10,6 +10,7 @@
 mod api_servers;
 mod control;
 mod dark;
+mod gateways;
 mod isolation;
 mod kills;
 mod nodes;

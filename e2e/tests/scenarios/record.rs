@@ -1,5 +1,6 @@
 //! Everything that happens to the EndpointSlices of a namespace: the judge of what a fleet went through.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
@@ -117,6 +118,20 @@ impl Record {
         e2e::wait::eventually("changes of slices", LATER, look)
             .await
             .unwrap()
+    }
+
+    /// How many endpoints of a cluster were ready before, and after each change.
+    pub(crate) fn ready_over_time(&self, cluster: &str) -> Vec<usize> {
+        let mut slices = BTreeMap::new();
+        let mut counts = Vec::new();
+        let all = self.before.iter().cloned().chain(self.changes());
+        for change in all.filter(|change| change.cluster == cluster) {
+            let endpoints = change.endpoints.iter().flatten();
+            let ready = endpoints.filter(|(_, how)| *how == "ready").count();
+            slices.insert(change.slice, ready);
+            counts.push(slices.values().sum());
+        }
+        counts
     }
 }
 
