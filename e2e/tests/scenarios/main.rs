@@ -13,6 +13,7 @@ mod dark;
 mod gateways;
 mod isolation;
 mod kills;
+mod late;
 mod nodes;
 mod record;
 mod shares;
