@@ -11,6 +11,7 @@ mod fake;
 mod gateway;
 mod http;
 pub mod init;
+mod link;
 mod manifests;
 mod member;
 mod net;

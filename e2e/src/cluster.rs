@@ -1,6 +1,7 @@
-//! One cluster of a fleet, from outside: clients, gateway, faults, charts.
+//! One cluster of a fleet, from outside: clients, gateway, charts; faults are in `faults`.
 
-use std::collections::BTreeMap;
+mod faults;
+
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -21,7 +22,7 @@ use tokio::process::Command;
 use tokio::runtime::Handle;
 use tower::Layer;
 
-use crate::control::{Access, ApiServerFault, ClusterSpec, Outcome, Request, ask};
+use crate::control::{Access, ClusterSpec, Outcome, Request, ask};
 use crate::forward::{Forward, connect};
 use crate::programs::Programs;
 
@@ -214,80 +215,6 @@ impl Cluster {
             .patch_status("envoy", &PatchParams::default(), &Patch::Merge(status))
             .await?;
         Ok(())
-    }
-
-    async fn fault(&self, fault: ApiServerFault) -> Result<()> {
-        ask(
-            &self.holder.folder,
-            &Request::ApiServer {
-                cluster: self.number,
-                fault,
-            },
-            |_| {},
-        )
-        .await?;
-        Ok(())
-    }
-
-    /// Kills the API server. It stays away until it's started again.
-    pub async fn stop_api_server(&self) -> Result<()> {
-        self.fault(ApiServerFault::Stop).await
-    }
-
-    /// Kills the API server if it runs, starts it, and returns once it's ready.
-    pub async fn restart_api_server(&self) -> Result<()> {
-        self.fault(ApiServerFault::Start).await
-    }
-
-    /// Freezes the API server: connections stay open and nothing answers.
-    pub async fn pause_api_server(&self) -> Result<()> {
-        self.fault(ApiServerFault::Pause).await
-    }
-
-    /// Ends a pause.
-    pub async fn resume_api_server(&self) -> Result<()> {
-        self.fault(ApiServerFault::Resume).await
-    }
-
-    /// Freezes the controller manager: no Deployment gets Pods, nothing is collected.
-    pub async fn pause_controller_manager(&self) -> Result<()> {
-        self.controller_manager(true).await
-    }
-
-    /// Ends that pause.
-    pub async fn resume_controller_manager(&self) -> Result<()> {
-        self.controller_manager(false).await
-    }
-
-    async fn controller_manager(&self, paused: bool) -> Result<()> {
-        let request = Request::ControllerManager {
-            cluster: self.number,
-            paused,
-        };
-        ask(&self.holder.folder, &request, |_| {}).await?;
-        Ok(())
-    }
-
-    /// Kills (SIGKILL) the processes of all Pods that have these labels, and says how many. The process
-    /// node starts them again as their restart policy says.
-    pub async fn kill_pod_process(
-        &self,
-        namespace: &str,
-        labels: &[(&str, &str)],
-    ) -> Result<usize> {
-        let labels: BTreeMap<_, _> = labels
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-            .collect();
-        let request = Request::KillPods {
-            cluster: self.number,
-            namespace: namespace.to_owned(),
-            labels,
-        };
-        match ask(&self.holder.folder, &request, |_| {}).await? {
-            (_, Outcome::Count(killed)) => Ok(killed),
-            _ => bail!("the supervisor answered something else"),
-        }
     }
 
     /// Installs a chart, or upgrades its release, with values in YAML.

@@ -57,6 +57,19 @@ pub(crate) enum ApiServerFault {
     Resume,
 }
 
+/// How the link between a member and the hub is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Cut {
+    /// What the member sends to the hub vanishes, and nobody is told.
+    ToHub,
+    /// What the hub sends to the member vanishes, and nobody is told.
+    FromHub,
+    /// Both vanish.
+    BothWays,
+    /// Connections to the hub are reset, and so are new ones.
+    Loudly,
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
     StartCluster(Box<ClusterSpec>),
@@ -77,6 +90,16 @@ pub(crate) enum Request {
     ControllerManager {
         cluster: usize,
         paused: bool,
+    },
+    /// How much later each byte between Pods and the API server arrives.
+    DelayApiServer {
+        cluster: usize,
+        delay_ms: u64,
+    },
+    /// Cuts a member's link to the hub, or restores it.
+    Link {
+        cluster: usize,
+        cut: Option<Cut>,
     },
     /// Kills the processes of Pods by labels (all must match); answers how many.
     KillPods {

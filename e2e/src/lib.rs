@@ -21,7 +21,7 @@ pub mod programs;
 pub mod wait;
 
 pub use cluster::Cluster;
-pub use control::ImageProgram;
+pub use control::{Cut, ImageProgram};
 pub use fleet::{Fleet, FleetBuilder};
 pub use forward::Forward;
 pub use installed::Installed;

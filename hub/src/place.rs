@@ -266,16 +266,19 @@ impl Placer {
         }
         let joined = |record: &MemberCluster| membership(record) == Membership::Joined;
         let joined = self.caches.members.filter(joined);
-        let silent = joined.iter().filter_map(|record| {
-            let member = self.admit(record)?;
+        let (mut silent_since, mut silences) = (Vec::new(), Vec::new());
+        for member in joined.iter().filter_map(|record| self.admit(record)) {
             let state = member.lock();
-            (!state.reports_complete).then_some(state.silent_since)
-        });
-        let mut silent_since: Vec<_> = silent.collect();
+            match state.past_silence() {
+                Some(silence) => silences.push(silence),
+                None => silent_since.push(state.silent_since),
+            }
+        }
         silent_since.sort_unstable();
         let fleet = Arc::new(hub_plan::facts::Fleet {
             joined: joined.len(),
             silent_since,
+            silences,
         });
         *known = (changes, Some(Arc::clone(&fleet)));
         fleet

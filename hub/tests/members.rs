@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hub::session::members::{Member, Members};
-use hub_plan::facts::{ClusterFacts, Membership};
+use hub_plan::facts::{ClusterFacts, Membership, PastSilence};
 use k8s_openapi::jiff::Timestamp;
 use proto::{PlacementKey, SessionId, session::Removal, v1};
 
@@ -217,6 +217,27 @@ fn silence_counts_from_the_end_of_what_was_heard() {
         Some(at(5)),
         "a session without reports is no word"
     );
+}
+
+#[test]
+fn a_silence_that_is_over_is_known_by_both_its_ends() {
+    let member = member();
+    let over = |member: &Member| member.lock().past_silence();
+    open(&member, 1);
+    assert_eq!(over(&member), None, "it lasts until the reports are there");
+    member.lock().complete(at(2));
+    let silence = |began, ended| {
+        Some(PastSilence {
+            began: at(began),
+            ended: at(ended),
+        })
+    };
+    assert_eq!(over(&member), silence(0, 2));
+    member.lock().closed(SessionId(1), at(5));
+    assert_eq!(over(&member), None, "another one lasts");
+    open(&member, 2);
+    member.lock().complete(at(9));
+    assert_eq!(over(&member), silence(5, 9));
 }
 
 #[test]

@@ -16,6 +16,16 @@ pub(crate) struct Range {
     pub(crate) prefix: u8,
 }
 
+impl Range {
+    pub(crate) fn contains(self, address: Ipv4Addr) -> bool {
+        let host_bits = 32_u32.saturating_sub(self.prefix.into());
+        (self.first.to_bits() ^ address.to_bits())
+            .checked_shr(host_bits)
+            .unwrap_or_default()
+            == 0
+    }
+}
+
 impl std::fmt::Display for Range {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}/{}", self.first, self.prefix)
@@ -129,6 +139,16 @@ mod tests {
         }
         assert_ne!(last.pods(), hub.services());
         assert!(Addresses::of(100).is_err());
+    }
+
+    #[test]
+    fn a_range_contains_its_first_and_its_last_address_and_no_more() {
+        let range = Addresses::of(1).unwrap().load_balancers();
+        for (host, contained) in [(0, true), (127, true), (128, false)] {
+            let address = Ipv4Addr::new(198, 18, 1, host);
+            assert_eq!(range.contains(address), contained, "{address}");
+        }
+        assert!(!range.contains(Ipv4Addr::new(198, 18, 2, 0)));
     }
 
     #[test]

@@ -56,9 +56,12 @@ pub(crate) async fn start(
     envoy(spec, &netns).await?;
     let listener = netns.listen(([0, 0, 0, 0], PORT).into()).await?;
     let envoy_address = ([127, 0, 0, 1], PORT + SHIFT).into();
-    tokio::spawn(relay::serve(listener, Arc::clone(&netns), move || {
-        Some(envoy_address)
-    }));
+    tokio::spawn(relay::serve(
+        listener,
+        Arc::clone(&netns),
+        move || Some(envoy_address),
+        relay::Faults::default(),
+    ));
     let gateways = Api::<Gateway>::namespaced(client.clone(), NAMESPACE);
     let programmed = wait::await_condition(gateways, NAME, |gateway: Option<&Gateway>| {
         is_programmed(gateway)

@@ -11,6 +11,7 @@ use nix::mount::{MsFlags, mount};
 use tokio::net::{TcpStream, UnixListener, UnixStream};
 use tokio::sync::Mutex;
 
+use super::link;
 use super::member::Member;
 use super::net::Netns;
 use super::relay;
@@ -114,6 +115,16 @@ impl Supervisor {
             Request::ControllerManager { cluster, paused } => {
                 let member = self.member(cluster).await?;
                 member.control_plane.pause_controller_manager(paused)?;
+                Ok(Outcome::Nothing)
+            }
+            Request::DelayApiServer { cluster, delay_ms } => {
+                let delay = std::time::Duration::from_millis(delay_ms);
+                self.member(cluster).await?.faults.api.delay(delay);
+                Ok(Outcome::Nothing)
+            }
+            Request::Link { cluster, cut } => {
+                let (hub, member) = (self.member(0).await?, self.member(cluster).await?);
+                link::set(&self.world, &hub, &member, cut).await?;
                 Ok(Outcome::Nothing)
             }
             Request::KillPods {

@@ -12,14 +12,16 @@ use super::gateway;
 use super::net::{DEFAULT, Netns};
 use super::node::ProcessNode;
 use super::pki::{Identity, Pki};
-use super::{fake, manifests, services};
+use super::services::{self, Faults};
+use super::{fake, link, manifests};
 use crate::control::{Access, AddressRanges, Answer, ClusterSpec, write_line};
 
 pub(crate) struct Member {
-    addresses: Addresses,
+    pub(crate) addresses: Addresses,
     pub(crate) netns: Arc<Netns>,
     pub(crate) control_plane: ControlPlane,
     pub(crate) node: ProcessNode,
+    pub(crate) faults: Faults,
     ca_pem: String,
     person: Identity,
 }
@@ -38,9 +40,15 @@ impl Member {
         tell(stream, "starting etcd and the API server").await?;
         let control_plane = ControlPlane::start(&spec, addresses, &netns, &pki).await?;
         let client = control_plane.client();
+        let faults = Faults::default();
         watch_over(
             "services",
-            services::serve(client.clone(), addresses, Arc::clone(&netns)),
+            services::serve(
+                client.clone(),
+                addresses,
+                Arc::clone(&netns),
+                faults.clone(),
+            ),
         );
 
         let gateway = if spec.gateway {
@@ -66,6 +74,7 @@ impl Member {
             netns,
             control_plane,
             node,
+            faults,
             ca_pem: pki.ca_pem,
             person,
         })
@@ -106,7 +115,7 @@ async fn tell(stream: &mut UnixStream, step: &str) -> Result<()> {
 /// addresses are its own, Pods and gateway are behind it.
 async fn network(world: &Netns, addresses: Addresses) -> Result<Netns> {
     let netns = Netns::create().await?;
-    let link = format!("cluster{}", addresses.node().octets()[2]);
+    let link = link::name(addresses);
     world.join(&link, &netns, "world").await?;
     world.add_address(&link, addresses.router(), 24).await?;
     netns.add_address("world", addresses.node(), 24).await?;

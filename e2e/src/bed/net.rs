@@ -12,6 +12,7 @@ use anyhow::{Context, Result, anyhow};
 use futures::TryStreamExt;
 use nix::sched::{CloneFlags, unshare};
 use rtnetlink::packet_route::link::{InfoData, InfoVeth};
+use rtnetlink::packet_route::rule::RuleAction;
 use rtnetlink::{LinkMessageBuilder, LinkUnspec, LinkVeth, RouteMessageBuilder};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::process::{Child, Command};
@@ -232,7 +233,38 @@ impl Netns {
             .await
             .with_context(|| format!("route {range} to {link}"))
     }
+
+    /// Whether what comes in by `link` for the range vanishes: nobody is told, as where a cable is cut.
+    pub(crate) async fn discard(&self, link: &str, range: Range, discarded: bool) -> Result<()> {
+        let mut add = self
+            .netlink
+            .rule()
+            .add()
+            .v4()
+            .input_interface(link)
+            .destination_prefix(range.first, range.prefix)
+            .action(RuleAction::Blackhole);
+        let done = if discarded {
+            add.execute().await
+        } else {
+            let rule = add.message_mut().clone();
+            self.netlink.rule().del(rule).execute().await
+        };
+        match done {
+            // As wanted already.
+            Err(rtnetlink::Error::NetlinkError(error))
+                if matches!(error.raw_code().saturating_neg(), EEXIST | ENOENT) =>
+            {
+                Ok(())
+            }
+            done => done.with_context(|| format!("discard what {link} brings for {range}")),
+        }
+    }
 }
+
+/// The kernel's words for "it is there" and "it is not".
+const EEXIST: i32 = 17;
+const ENOENT: i32 = 2;
 
 /// Everything.
 pub(crate) const DEFAULT: Range = Range {

@@ -32,14 +32,28 @@ pub(super) type Table = BTreeMap<SocketAddr, Vec<SocketAddr>>;
 /// The class of load balancers whose address the gateway keeps: see `gateway`.
 pub(crate) const GATEWAY_CLASS: &str = "bed.inferfleet.io/gateway";
 
+/// What befalls the connections of Pods and clients: those to the API server, and all others.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Faults {
+    pub(crate) api: relay::Faults,
+    pub(crate) others: relay::Faults,
+}
+
 struct Listeners {
     netns: Arc<Netns>,
+    api: Ipv4Addr,
+    faults: Faults,
     table: Arc<RwLock<Table>>,
     tasks: BTreeMap<SocketAddr, AbortHandle>,
 }
 
 /// Serves the Services of a cluster for ever.
-pub(crate) async fn serve(client: Client, addresses: Addresses, netns: Arc<Netns>) -> Result<()> {
+pub(crate) async fn serve(
+    client: Client,
+    addresses: Addresses,
+    netns: Arc<Netns>,
+    faults: Faults,
+) -> Result<()> {
     let (services, services_writer) = store::<Service>();
     let (slices, slices_writer) = store::<EndpointSlice>();
     let services_watch = watcher(
@@ -59,6 +73,8 @@ pub(crate) async fn serve(client: Client, addresses: Addresses, netns: Arc<Netns
     let mut changes = std::pin::pin!(futures::stream::select(services_watch, slices_watch));
     let mut listeners = Listeners {
         netns,
+        api: addresses.api_service(),
+        faults,
         table: Arc::default(),
         tasks: BTreeMap::new(),
     };
@@ -99,7 +115,13 @@ impl Listeners {
                 Ok(listener) => {
                     let (table, turn) = (Arc::clone(&self.table), AtomicUsize::new(0));
                     let pick = move || pick(&table, address, &turn);
-                    let task = tokio::spawn(relay::serve(listener, Arc::clone(&self.netns), pick));
+                    let faults = if address.ip() == self.api {
+                        self.faults.api.clone()
+                    } else {
+                        self.faults.others.clone()
+                    };
+                    let netns = Arc::clone(&self.netns);
+                    let task = tokio::spawn(relay::serve(listener, netns, pick, faults));
                     self.tasks.insert(address, task.abort_handle());
                 }
                 Err(error) => {

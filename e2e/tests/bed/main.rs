@@ -8,6 +8,7 @@
 
 mod endings;
 mod faults;
+mod links;
 mod nodes;
 mod traffic;
 

@@ -66,6 +66,17 @@ pub struct Fleet {
     pub joined: usize,
     /// Since when each of those that can't be heard is silent, sorted.
     pub silent_since: Vec<Timestamp>,
+    /// The last silence of each of the others.
+    pub silences: Vec<PastSilence>,
+}
+
+/// A silence that is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PastSilence {
+    /// When it began: the end of a session, or the hub's start.
+    pub began: Timestamp,
+    /// Since when the cluster is heard again.
+    pub ended: Timestamp,
 }
 
 /// Our objects of one server in the hub: each of them has the server as its controller.

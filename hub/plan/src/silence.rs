@@ -157,12 +157,11 @@ pub(crate) fn silence(
         // What it was made unready for stands until it answers.
         Some(Reach::Unknown | Reach::Reached(_)) if memory.silent_since.is_none() => Fate::Asked,
         Some(Reach::Unknown | Reach::Reached(_) | Reach::Unreached(_)) | None => {
-            let suspected = memory.silent_since.is_none() && is_suspected(fleet, unheard, policy);
-            if suspected {
-                Fate::Suspected(after(now, policy.grace_seconds))
-            } else {
-                by_policy(policy, since, now)
-            }
+            let suspected = match memory.silent_since {
+                None => suspected_until(fleet, unheard, policy, now),
+                Some(_) => None,
+            };
+            suspected.map_or_else(|| by_policy(policy, since, now), Fate::Suspected)
         }
     };
     Silence::Lost { since, fate }
@@ -220,15 +219,33 @@ pub(crate) fn trust_probes(policy: &EndpointPolicy, silences: &mut [&mut Silence
     }
 }
 
-/// Did more than half of the fleet, and at least three clusters, fall silent within one grace of that moment?
-fn is_suspected(fleet: &Fleet, moment: Timestamp, policy: &EndpointPolicy) -> bool {
+/// When more than half of the fleet, and at least three clusters, fell silent within one grace of that moment: when to ask
+/// again. Agents come back one after the other: who is heard again for less than a grace still counts, or else the first
+/// that are back would have the others made unready.
+fn suspected_until(
+    fleet: &Fleet,
+    moment: Timestamp,
+    policy: &EndpointPolicy,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let needed = SUSPECT_MIN.max(fleet.joined / 2 + 1);
     let grace = SignedDuration::from_secs(policy.grace_seconds.into());
     let from = moment.checked_sub(grace).unwrap_or(Timestamp::MIN);
     let to = moment.checked_add(grace).unwrap_or(Timestamp::MAX);
     let silent = &fleet.silent_since;
-    let together = silent.partition_point(|since| *since <= to)
+    let still = silent.partition_point(|since| *since <= to)
         - silent.partition_point(|since| *since < from);
-    together >= SUSPECT_MIN && together * 2 > fleet.joined
+    let Some(missing) = needed.checked_sub(still + 1) else {
+        return Some(after(now, policy.grace_seconds));
+    };
+    let over = fleet
+        .silences
+        .iter()
+        .filter(|silence| (from..=to).contains(&silence.began));
+    let counts_until = over.map(|silence| after(silence.ended, policy.grace_seconds));
+    let mut counting: Vec<_> = counts_until.filter(|until| now < *until).collect();
+    counting.sort_unstable_by(|a, b| b.cmp(a));
+    counting.get(missing).copied()
 }
 
 /// A cluster that could take traffic, for [`spare_the_last`].

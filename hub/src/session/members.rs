@@ -7,7 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use crds::{ClusterName, v1alpha1::Replicas};
-use hub_plan::facts::{ClusterFacts, Membership, PlacementFacts};
+use hub_plan::facts::{ClusterFacts, Membership, PastSilence, PlacementFacts};
 use k8s_openapi::jiff::Timestamp;
 use proto::{
     Hash, PlacementKey, SessionId,
@@ -181,6 +181,15 @@ impl MemberState {
             self.fall_silent(now);
         }
         live
+    }
+
+    /// The silence before the live session brought every report; `None`: it lasts.
+    pub fn past_silence(&self) -> Option<PastSilence> {
+        let ended = self.heard_since.filter(|_| self.reports_complete)?;
+        Some(PastSilence {
+            began: self.silent_since,
+            ended,
+        })
     }
 
     /// A session that brought no report was as good as none.

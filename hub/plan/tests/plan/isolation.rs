@@ -1,10 +1,11 @@
 //! When it is the hub that is cut off.
 
+use hub_plan::facts::PastSilence;
 use k8s_openapi::jiff::Timestamp;
 
 use crate::{
-    given::{condition, healthy},
-    shown::endpoints,
+    given::{Given, condition, healthy},
+    shown::{due, endpoints},
     silence::{WELL, fleet, seconds},
 };
 
@@ -60,5 +61,50 @@ fn what_was_lost_before_stays_so_when_the_hub_suspects_itself() {
     given.pass(60);
     given.fleet.silent_since = vec![given.now; 9];
     given.pass(60);
+    assert_eq!(endpoints(&given.plan())[1], "west 203.0.113.2 down");
+}
+
+/// All of ten fell silent at once, longer ago than a grace; now so many are heard again, and west is not.
+fn when_back(heard: usize) -> Given {
+    let mut given = fleet();
+    given.hush("west");
+    let began = given.now;
+    given.fleet.silent_since = vec![began; 10];
+    given.pass(60);
+    let ended = given.now;
+    given.fleet.silent_since = vec![began; 10 - heard];
+    given.fleet.silences = vec![PastSilence { began, ended }; heard];
+    given
+}
+
+#[test]
+fn while_the_fleet_comes_back_nobody_is_made_unready_who_is_still_on_its_way() {
+    let mut given = when_back(9);
+    given.pass(39);
+    let plan = given.plan();
+    assert_eq!(endpoints(&plan), WELL);
+    assert_eq!(due(&plan, given.now), Some(1));
+}
+
+#[test]
+fn who_is_not_back_a_grace_after_the_others_is_lost() {
+    let mut given = when_back(9);
+    given.pass(40);
+    assert_eq!(endpoints(&given.plan())[1], "west 203.0.113.2 down");
+}
+
+#[test]
+fn what_most_of_the_fleet_went_through_at_another_time_says_nothing_of_a_silence() {
+    let mut given = when_back(9);
+    for silence in &mut given.fleet.silences {
+        silence.began -= seconds(41);
+    }
+    assert_eq!(endpoints(&given.plan())[1], "west 203.0.113.2 down");
+}
+
+#[test]
+fn few_that_are_back_with_few_that_are_silent_are_not_much_of_the_fleet() {
+    let mut given = when_back(4);
+    given.fleet.silent_since.truncate(1);
     assert_eq!(endpoints(&given.plan())[1], "west 203.0.113.2 down");
 }
