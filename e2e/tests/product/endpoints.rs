@@ -1,10 +1,6 @@
 //! What becomes of endpoints when a cluster falls silent, stands by, or goes.
 
-<<<<<<< HEAD
-use crds::v1alpha1::{ClusterState, InferenceServer, ProbePolicy, WhenSilent};
-=======
-use crds::v1alpha1::{ClusterState, InferenceServer, MemberCluster, WhenSilent};
->>>>>>> mend
+use crds::v1alpha1::{ClusterState, InferenceServer, MemberCluster, ProbePolicy, WhenSilent};
 use e2e::Installed;
 use e2e::installed::{NAMESPACE, is_true};
 use k8s_openapi::api::apps::v1::Deployment;
