@@ -10,6 +10,7 @@ mod fields;
 mod floor;
 mod idle;
 mod latency;
+mod plan;
 mod propagation;
 mod requests;
 mod setting;
@@ -48,6 +49,8 @@ enum What {
     Blackhole(blackhole::Blackhole),
     /// Many Ready servers, and nothing that changes
     Idle(idle::Idle),
+    /// One server with a thousand targets, planned
+    Plan(plan::Plan),
 }
 
 impl Bench {
@@ -60,6 +63,7 @@ impl Bench {
             What::Convergence(bench) => Box::pin(bench.run(product)).await?,
             What::Blackhole(bench) => Box::pin(bench.run(product)).await?,
             What::Idle(bench) => Box::pin(bench.run(product)).await?,
+            What::Plan(bench) => bench.run()?,
         };
         verdict.print()
     }

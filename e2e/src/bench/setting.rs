@@ -202,7 +202,7 @@ pub(super) async fn all(
     Ok(())
 }
 
-fn profile() -> Result<RuntimeProfile> {
+pub(super) fn profile() -> Result<RuntimeProfile> {
     Ok(serde_json::from_value(json!({
         "apiVersion": "inferfleet.io/v1alpha1",
         "kind": "RuntimeProfile",

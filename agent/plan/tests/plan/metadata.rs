@@ -64,3 +64,16 @@ fn objects_have_the_names_that_follow_from_the_servers() {
         ]
     );
 }
+
+#[test]
+fn servers_of_one_name_in_two_namespaces_share_nothing_on_a_node() {
+    let pod = World::well().rendered(Kind::Deployment)["spec"]["template"]["spec"].clone();
+    let volumes = pod["volumes"].as_array().unwrap();
+    assert!(!volumes.is_empty());
+    for volume in volumes {
+        assert!(volume.get("hostPath").is_none(), "{volume}");
+    }
+    for shared in ["hostNetwork", "hostPID", "hostIPC"] {
+        assert!(pod.get(shared).is_none(), "{shared}");
+    }
+}
