@@ -43,9 +43,7 @@ async fn makes_nothing_unready(name: &str, cut: Cut) {
     let fleet = alone().await;
     namespace(&fleet, name).await;
     let mut wanted = server(name, &MEMBERS);
-    // Each silence counts from that member's last heartbeat: they are up to ten seconds apart. Agents dial again at a back-off
-    // of up to as long as they have tried: some come back seconds after the others.
-    wanted.spec.endpoints.grace_seconds = 20;
+    // The grace is the usual one: an agent that has been refused for a while dials again after 30 s at most.
     // A probe that is answered would say that it is only the agents that can't be heard.
     wanted.spec.endpoints.probe = ProbePolicy::Off;
     fleet.apply(&wanted).await.unwrap();
