@@ -148,3 +148,23 @@ proptest! {
         prop_assert_eq!(of(&shares), of(&changed));
     }
 }
+
+#[test]
+fn forty_clusters_in_five_weights_share_the_traffic_by_them() {
+    let weights: Vec<u32> = (0..40).map(|number| [1, 2, 3, 5, 10][number % 5]).collect();
+    let (classes, merged) = classes(&weighing(&weights));
+    assert_eq!((classes.len(), merged), (5, false));
+    let all: u32 = classes.iter().map(|class| class.weight).sum();
+    let total: u32 = weights.iter().sum();
+    for class in &classes {
+        // What each of a class's clusters gets of all, as each has one address.
+        let clusters = u32::try_from(class.clusters.len()).unwrap();
+        let share = f64::from(class.weight) / f64::from(all) / f64::from(clusters);
+        let number: usize = class.clusters[0].as_str()[1..].parse().unwrap();
+        let wanted = f64::from(weights[number]) / f64::from(total);
+        assert!(
+            (share - wanted).abs() < 1e-9,
+            "{share} where {wanted} is wanted"
+        );
+    }
+}
