@@ -183,7 +183,8 @@ impl Draft<'_> {
     fn cluster(&self, facts: &Facts<'_>, now: Timestamp) -> Cluster {
         let mut found = self.endpoint(facts, now);
         let policy = &facts.server.spec.endpoints;
-        let proven = !self.facts.reporting || found.prove(policy, self.name, self.facts);
+        let proven =
+            !self.facts.reporting || found.prove(policy, self.name, self.facts, &self.memory);
         let probe = self.probe(policy, &found);
         let routable = proven
             && found.draining_since.is_none()

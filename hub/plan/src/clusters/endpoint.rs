@@ -53,12 +53,14 @@ impl Found {
 }
 
 impl Found {
-    /// Says in the verdict what the last probe brought. Returns whether it may take traffic, as far as that goes.
+    /// Says in the verdict what the last probe brought. Returns whether it may take traffic, as far as that goes. What led to
+    /// model servers before is not doubted until a probe fails: a restart of the hub, which has asked nobody, changes nothing.
     pub(super) fn prove(
         &mut self,
         policy: &EndpointPolicy,
         name: &ClusterName,
         cluster: &ClusterFacts,
+        memory: &PublishedEndpoint,
     ) -> bool {
         let asked = policy.probe != ProbePolicy::Off
             && is_routable(cluster)
@@ -69,7 +71,7 @@ impl Found {
         match reach(cluster.probe.as_ref(), &self.addresses, self.port) {
             _ if !asked => true,
             Reach::Reached(_) => true,
-            Reach::Unknown if !required => true,
+            Reach::Unknown if !required || self.goes_on(memory) => true,
             Reach::Unknown => {
                 let message = format!(
                     "the hub asks whether the endpoint of {name} leads to its model servers"
@@ -91,6 +93,15 @@ impl Found {
                 !required
             }
         }
+    }
+
+    /// Is some of it published already, and did it lead to model servers?
+    fn goes_on(&self, memory: &PublishedEndpoint) -> bool {
+        let mut addresses = self.addresses.iter();
+        memory.serving
+            && memory.draining_since.is_none()
+            && memory.port == self.port
+            && addresses.any(|address| memory.addresses.contains(address))
     }
 
     /// What keeps it from being published comes first.

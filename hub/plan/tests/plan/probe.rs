@@ -1,7 +1,10 @@
 //! What the hub asks endpoints, and what becomes of the answers.
 
 use crds::v1alpha1::ProbePolicy;
-use hub_plan::probe::{Probe, ProbeFacts};
+use hub_plan::{
+    facts::Observed,
+    probe::{Probe, ProbeFacts},
+};
 
 use crate::{
     given::{Given, Planned, cluster, condition, healthy},
@@ -111,6 +114,7 @@ fn an_endpoint_that_is_not_reached_is_told_and_takes_traffic() {
 #[test]
 fn an_endpoint_that_has_to_be_reached_takes_no_traffic_before() {
     let mut given = asked(ProbePolicy::Required);
+    given.observed = Observed::default();
     let plan = given.plan();
     assert_eq!(
         condition(&plan.status, "EndpointPublish"),
@@ -124,10 +128,7 @@ fn an_endpoint_that_has_to_be_reached_takes_no_traffic_before() {
     answer(&mut given, "east", None);
     answer(&mut given, "west", Some("503"));
     let plan = given.plan();
-    assert_eq!(
-        endpoints(&plan),
-        ["east 203.0.113.1 ready", "west 203.0.113.2 down"]
-    );
+    assert_eq!(endpoints(&plan), ["east 203.0.113.1 ready"]);
     assert_eq!(
         condition(&plan.status, "EndpointPublish"),
         "False EndpointUnreachable"
@@ -227,5 +228,36 @@ fn where_the_hub_suspects_itself_one_answer_makes_its_probes_trusted() {
     assert_eq!(
         endpoints(&given.plan()),
         ["east 203.0.113.1 ready", "west 203.0.113.2 down"]
+    );
+}
+
+#[test]
+fn a_restart_of_the_hub_changes_nothing_of_what_has_to_be_reached() {
+    let mut given = asked(ProbePolicy::Required);
+    for name in ["east", "west"] {
+        answer(&mut given, name, None);
+    }
+    given.apply();
+    let before = given.plan();
+    for name in ["east", "west"] {
+        given.cluster(name).probe = None;
+    }
+    assert_eq!(given.plan(), before);
+    answer(&mut given, "west", Some("503"));
+    assert_eq!(endpoints(&given.plan())[1], "west 203.0.113.2 down");
+}
+
+#[test]
+fn a_node_more_takes_no_node_out_of_the_traffic_until_it_was_asked() {
+    let mut given = asked(ProbePolicy::Required);
+    answer(&mut given, "east", None);
+    given.apply();
+    let addresses = &mut given.cluster("east").endpoint.as_mut().unwrap().addresses;
+    addresses.insert(0, "203.0.113.0".to_owned());
+    let plan = given.plan();
+    assert!(
+        endpoints(&plan)[..2]
+            .iter()
+            .all(|endpoint| endpoint.ends_with("ready"))
     );
 }
