@@ -165,12 +165,9 @@ impl Reconciler {
         };
         let due = pass.plan.due.map(|due| self.parts.clock.until(due));
         let due = due.into_iter().chain(wait).min();
-        let within = match outcome.again {
-            Again::AtOnce => Some(Duration::ZERO),
-            Again::After(_) | Again::OnEvent => due,
-        };
+        // A write that another hand undoes each time, after which a pass gives up, is left to the next event.
         // Also what is refused for good: what stands in the way is often somebody else's, which no watch of ours shows.
-        match (failed, outcome.terminal, within) {
+        match (failed, outcome.terminal, due) {
             (true, _, Some(within)) => Next::RetryWithin(within),
             (true, _, None) => Next::Retry,
             (false, true, Some(within)) => Next::After(within),
