@@ -7,18 +7,22 @@ use crds::{
     reason,
 };
 use futures::future::BoxFuture;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use operator::conditions::{ConditionActor, Failure, Ran};
+use operator::conditions::Failure;
 
-use super::{pending, ran};
-use crate::{endpoints::Publisher, server::Pass};
+use super::writes::{PlanPart, pending};
+use crate::{
+    endpoints::{Publisher, Synced},
+    server::Pass,
+};
 
 /// Publishes what was planned: whatever became of one cluster's endpoint, the others' are.
 pub(super) struct EndpointPublish {
     pub(super) publisher: Arc<dyn Publisher>,
 }
 
-impl EndpointPublish {
+impl PlanPart for EndpointPublish {
+    const KIND: &'static str = ENDPOINT_PUBLISH;
+
     fn found(&self, pass: &Pass) -> Verdict {
         let verdict = pass.judged(ENDPOINT_PUBLISH);
         if self.publisher.is_synced(&pass.publication()) {
@@ -27,33 +31,14 @@ impl EndpointPublish {
         let message = "the discovery Service and its EndpointSlices are not as planned yet";
         pending(verdict, reason::PUBLISHING, message)
     }
-}
 
-impl ConditionActor<Pass> for EndpointPublish {
-    fn condition_type(&self) -> &'static str {
-        ENDPOINT_PUBLISH
-    }
-
-    fn retrieve<'a>(
-        &'a self,
-        pass: &'a Pass,
-        _previous: Option<&'a Condition>,
-    ) -> BoxFuture<'a, Result<Verdict, Failure>> {
-        Box::pin(async move { Ok(self.found(pass)) })
-    }
-
-    fn run<'a>(
-        &'a self,
-        pass: &'a Pass,
-        _retrieved: Verdict,
-    ) -> BoxFuture<'a, Result<Ran, Failure>> {
+    fn write<'a>(&'a self, pass: &'a Pass) -> BoxFuture<'a, Result<Option<Synced>, Failure>> {
         Box::pin(async move {
             let publication = pass.publication();
             if self.publisher.is_synced(&publication) {
-                return Ok(Ran::waits(pass.judged(ENDPOINT_PUBLISH)));
+                return Ok(None);
             }
-            let synced = self.publisher.sync(&publication).await?;
-            Ok(ran(synced, self.found(pass)))
+            self.publisher.sync(&publication).await.map(Some)
         })
     }
 }
