@@ -212,19 +212,18 @@ impl Prober {
         if failure.is_some() && asked.failures < FAILURES_TOLD {
             return false;
         }
-        if asked.answer.as_ref().map(|answer| &answer.failure) != Some(&failure) {
+        let is_other = asked.answer.as_ref().map(|answer| &answer.failure) != Some(&failure);
+        if is_other {
             tracing::info!(%server, %cluster, failure, "endpoint probed");
         }
-        // Also the same answer: that it is a newer one is news where its age counts.
-        let news = probe.max_age_seconds.is_some()
-            || asked.answer.as_ref().map(|answer| &answer.failure) != Some(&failure);
         asked.answer = Some(ProbeFacts {
             addresses: probe.addresses.clone(),
             port: probe.port,
             at,
             failure,
         });
-        news
+        // Also the same answer: that it is a newer one is news where its age counts.
+        is_other || probe.max_age_seconds.is_some()
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, BTreeMap<ClusterName, Asked>>> {

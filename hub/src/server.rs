@@ -216,7 +216,7 @@ impl Reconciler {
             fleet: placer.fleet(),
         };
         let plan = hub_plan::plan(&facts, self.parts.clock.now());
-        prober.wish(&server, &plan.probes);
+        prober.wish(&server, &plan.probes());
         Some(Pass::new(key.clone(), server, plan))
     }
 

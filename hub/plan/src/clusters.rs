@@ -183,9 +183,11 @@ impl Draft<'_> {
     fn cluster(&self, facts: &Facts<'_>, now: Timestamp) -> Cluster {
         let mut found = self.endpoint(facts, now);
         let policy = &facts.server.spec.endpoints;
-        let proven =
-            !self.facts.reporting || found.prove(policy, self.name, self.facts, &self.memory);
-        let probe = self.probe(policy, &found);
+        let asked = self.is_asked(policy, &found);
+        let proven = !asked
+            || !self.facts.reporting
+            || found.prove(policy, self.name, self.facts, &self.memory);
+        let probe = asked.then(|| self.probe(policy, &found)).flatten();
         let routable = proven
             && found.draining_since.is_none()
             && !found.addresses.is_empty()
@@ -240,19 +242,23 @@ impl Draft<'_> {
         cluster
     }
 
-    /// A new endpoint is asked once; that of a cluster which can't be heard again and again, once its grace is over.
-    fn probe(&self, policy: &EndpointPolicy, found: &endpoint::Found) -> Option<Probe> {
-        let asks = probe::is_on(policy)
+    /// Does the endpoint lead somewhere, so that the hub may ask whether it does?
+    fn is_asked(&self, policy: &EndpointPolicy, found: &endpoint::Found) -> bool {
+        probe::is_on(policy)
             && !self.withdrawn()
             && found.draining_since.is_none()
             && !found.addresses.is_empty()
-            && self.serves();
+            && self.serves()
+    }
+
+    /// A new endpoint is asked once; that of a cluster which can't be heard again and again, once its grace is over.
+    fn probe(&self, policy: &EndpointPolicy, found: &endpoint::Found) -> Option<Probe> {
         let max_age = match self.silence {
             Silence::Quiet { .. } => return None,
             Silence::Lost { .. } => Some(policy.grace_seconds),
             Silence::Heard | Silence::Settling { .. } => None,
         };
-        asks.then(|| Probe::of(&found.addresses, found.port, max_age))
+        Some(Probe::of(&found.addresses, found.port, max_age))
     }
 
     fn endpoint(&self, facts: &Facts<'_>, now: Timestamp) -> endpoint::Found {

@@ -65,8 +65,6 @@ pub struct Plan {
     pub surplus_routes: Vec<Reference>,
     /// Slices and Services of ours that are no longer wanted, and that no live route names.
     pub surplus: Vec<Reference>,
-    /// The endpoints that are to be asked whether they lead to model servers.
-    pub probes: BTreeMap<ClusterName, Probe>,
     /// How each target is, and every other cluster that holds a part.
     pub clusters: Vec<Cluster>,
     /// How each step would be if all of this were written: those of creation, or those of the way out.
@@ -114,7 +112,6 @@ pub fn plan(facts: &Facts<'_>, now: Timestamp) -> Plan {
         endpoints: discovery.endpoints,
         surplus_routes,
         surplus,
-        probes: probes(&clusters),
         begun: is_begun(facts),
         emptied,
         unconfirmed: let_go.map(|cluster| cluster.name.clone()).collect(),
@@ -135,14 +132,15 @@ impl Plan {
         let verdicts = conditions::conclusion(server, &self.clusters, steps);
         status::status(server, &self.clusters, &verdicts, now)
     }
-}
 
-fn probes(clusters: &[Cluster]) -> BTreeMap<ClusterName, Probe> {
-    let probes = clusters.iter().filter_map(|cluster| {
-        let probe = cluster.probe.clone()?;
-        Some((cluster.name.clone(), probe))
-    });
-    probes.collect()
+    /// The endpoints that are to be asked whether they lead to model servers.
+    pub fn probes(&self) -> BTreeMap<ClusterName, Probe> {
+        let probes = self.clusters.iter().filter_map(|cluster| {
+            let probe = cluster.probe.clone()?;
+            Some((cluster.name.clone(), probe))
+        });
+        probes.collect()
+    }
 }
 
 /// Is something of it published or placed, so that it has to be kept right whatever becomes of the specification?

@@ -8,7 +8,7 @@
 use std::net::IpAddr;
 
 use crds::v1alpha1::{EndpointPolicy, ProbePolicy};
-use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use k8s_openapi::jiff::Timestamp;
 
 use crate::drain::after;
 
@@ -85,7 +85,7 @@ pub(crate) fn holds_until(policy: &EndpointPolicy, at: Timestamp) -> Timestamp {
 
 /// Was the answer given after that moment?
 pub(crate) fn is_after(probe: Option<&ProbeFacts>, moment: Timestamp) -> bool {
-    probe.is_some_and(|probe| probe.at.duration_since(moment) >= SignedDuration::ZERO)
+    probe.is_some_and(|probe| probe.at >= moment)
 }
 
 /// Does the server have its endpoints asked?

@@ -53,7 +53,7 @@ impl Found {
 }
 
 impl Found {
-    /// Says in the verdict what the last probe brought. Returns whether it may take traffic, as far as that goes. What led to
+    /// Says in the verdict of an endpoint that is asked what the last probe brought. Returns whether it may take traffic, as far as that goes. What led to
     /// model servers before is not doubted until a probe fails: a restart of the hub, which has asked nobody, changes nothing.
     pub(super) fn prove(
         &mut self,
@@ -62,14 +62,8 @@ impl Found {
         cluster: &ClusterFacts,
         memory: &PublishedEndpoint,
     ) -> bool {
-        let asked = policy.probe != ProbePolicy::Off
-            && is_routable(cluster)
-            && self.draining_since.is_none()
-            && !self.addresses.is_empty();
         let required = policy.probe == ProbePolicy::Required;
-        let state = |required: bool| if required { State::False } else { State::True };
         match reach(cluster.probe.as_ref(), &self.addresses, self.port) {
-            _ if !asked => true,
             Reach::Reached(_) => true,
             Reach::Unknown if !required || self.goes_on(memory) => true,
             Reach::Unknown => {
@@ -85,11 +79,8 @@ impl Found {
                     "the hub does not reach the model servers of {name} at port {} of its endpoint ({path}): {failure}; can the hub's Pod reach these addresses?",
                     self.port
                 );
-                self.doubt(StepFacts::of(
-                    state(required),
-                    reason::ENDPOINT_UNREACHABLE,
-                    message,
-                ));
+                let state = if required { State::False } else { State::True };
+                self.doubt(StepFacts::of(state, reason::ENDPOINT_UNREACHABLE, message));
                 !required
             }
         }

@@ -269,6 +269,7 @@ impl Given {
         let plan = hub_plan::plan(&self.facts(), now);
         let status = plan.status(&self.server, &plan.steps, now);
         let deleted = self.server.metadata.deletion_timestamp.is_some();
+        let probes = plan.probes();
         let surplus = plan.surplus_routes.into_iter().chain(plan.surplus);
         Planned {
             services: plan.services,
@@ -280,7 +281,7 @@ impl Given {
             status,
             due: plan.due,
             endpoints: plan.endpoints,
-            probes: plan.probes,
+            probes,
         }
     }
 
