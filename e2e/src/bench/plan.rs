@@ -5,12 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use crds::ClusterName;
-use crds::condition::State;
-use crds::v1alpha1::{GatewayReference, InferenceServer, Replicas, RuntimeProfile};
-use hub_plan::facts::{
-    ClusterFacts, EndpointFacts, Facts, Fleet, Membership, Observed, PlacementFacts, RouteSchema,
-    Step, StepFacts,
-};
+use crds::v1alpha1::{GatewayReference, InferenceServer, RuntimeProfile};
+use hub_plan::facts::{ClusterFacts, Facts, Fleet, Observed, RouteSchema};
 use hub_plan::memory::published;
 use jiff::Timestamp;
 use serde_json::json;
@@ -146,31 +142,8 @@ fn gateway() -> &'static GatewayReference {
 
 /// A cluster that serves at an address of its own.
 fn cluster((number, name): (u32, &String)) -> Result<(ClusterName, ClusterFacts)> {
-    let done = StepFacts {
-        state: State::True,
-        reason: "Provisioned".to_owned(),
-        message: "it is there".to_owned(),
-    };
     let [_, _, high, low] = number.to_be_bytes();
-    let facts = ClusterFacts {
-        membership: Membership::Joined,
-        reporting: true,
-        placement: Some(PlacementFacts {
-            current: true,
-            route_accepted: true,
-            steps: Step::ALL.map(|step| (step, done.clone())).into(),
-            replicas: Replicas {
-                wanted: 2,
-                ready: 2,
-            },
-        }),
-        endpoint: Some(EndpointFacts {
-            addresses: vec![format!("10.9.{high}.{low}")],
-            port: 80,
-            ..EndpointFacts::default()
-        }),
-        ..ClusterFacts::default()
-    };
+    let facts = ClusterFacts::serving(&format!("10.9.{high}.{low}"));
     let name = name.parse().ok().context("a cluster's name")?;
     Ok((name, facts))
 }

@@ -119,6 +119,32 @@ pub struct ClusterFacts {
     pub allowed_cidrs: Vec<IpNet>,
 }
 
+impl ClusterFacts {
+    /// A cluster that serves with two replicas at one address: what tests, contracts and benchmarks begin with.
+    pub fn serving(address: &str) -> Self {
+        let done = StepFacts::yes("Provisioned", "done");
+        Self {
+            membership: Membership::Joined,
+            reporting: true,
+            placement: Some(PlacementFacts {
+                current: true,
+                route_accepted: true,
+                steps: Step::ALL.map(|step| (step, done.clone())).into(),
+                replicas: Replicas {
+                    wanted: 2,
+                    ready: 2,
+                },
+            }),
+            endpoint: Some(EndpointFacts {
+                addresses: vec![address.to_owned()],
+                port: 80,
+                ..EndpointFacts::default()
+            }),
+            ..Self::default()
+        }
+    }
+}
+
 /// How far a cluster came on its way into the fleet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Membership {

@@ -4,15 +4,11 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use crds::{
     ClusterName,
-    condition::State,
-    v1alpha1::{GatewayReference, InferenceServer, Replicas},
+    v1alpha1::{GatewayReference, InferenceServer},
 };
 use hub_plan::{
     Plan,
-    facts::{
-        ClusterFacts, EndpointFacts, Facts, Fleet, Membership, Observed, PlacementFacts,
-        RouteSchema, Step, StepFacts,
-    },
+    facts::{ClusterFacts, Facts, Fleet, Observed, RouteSchema},
     memory::PublishedEndpoint,
 };
 use k8s_openapi::jiff::Timestamp;
@@ -51,38 +47,11 @@ pub(super) fn clusters(sample: Sample) -> BTreeMap<ClusterName, ClusterFacts> {
                     ..ClusterFacts::default()
                 }
             } else {
-                serving(address)
+                ClusterFacts::serving(address)
             };
             (name, facts)
         })
         .collect()
-}
-
-fn serving(address: &str) -> ClusterFacts {
-    let done = StepFacts {
-        state: State::True,
-        reason: "Provisioned".to_owned(),
-        message: "done".to_owned(),
-    };
-    ClusterFacts {
-        membership: Membership::Joined,
-        reporting: true,
-        placement: Some(PlacementFacts {
-            current: true,
-            route_accepted: true,
-            steps: Step::ALL.map(|step| (step, done.clone())).into(),
-            replicas: Replicas {
-                wanted: 1,
-                ready: 1,
-            },
-        }),
-        endpoint: Some(EndpointFacts {
-            addresses: vec![address.to_owned()],
-            port: 80,
-            ..EndpointFacts::default()
-        }),
-        ..ClusterFacts::default()
-    }
 }
 
 /// What the hub plans for the server.

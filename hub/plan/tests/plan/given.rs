@@ -10,16 +10,16 @@ use crds::{
     condition::State,
     v1alpha1::{
         ClusterTarget, DeletionPolicy, EndpointPolicy, GatewayReference, InferenceServer,
-        InferenceServerSpec, InferenceServerStatus, Model, Probe, ProbePolicy, Probes, Replicas,
-        Routing, Runtime, RuntimeImage, RuntimePort, RuntimeProfile, RuntimeProfileSpec,
+        InferenceServerSpec, InferenceServerStatus, Model, Probe, ProbePolicy, Probes, Routing,
+        Runtime, RuntimeImage, RuntimePort, RuntimeProfile, RuntimeProfileSpec,
     },
 };
 use gateway_api::httproutes::HttpRoute;
 use hub_plan::{
     clusters::{Cluster, judge},
     facts::{
-        ClusterFacts, EndpointFacts, Facts, Fleet, GatewayName, Membership, Observed,
-        PlacementFacts, Reference, RouteSchema, Step, StepFacts,
+        ClusterFacts, Facts, Fleet, GatewayName, Membership, Observed, PlacementFacts, Reference,
+        RouteSchema, Step, StepFacts,
     },
     memory::{self, PublishedEndpoint},
 };
@@ -81,33 +81,7 @@ pub(crate) fn step(state: State, reason: &str, message: &str) -> StepFacts {
 
 /// A cluster that serves at one address.
 pub(crate) fn serving(address: &str) -> ClusterFacts {
-    let done = step(State::True, "Provisioned", "done");
-    ClusterFacts {
-        membership: Membership::Joined,
-        reporting: true,
-        silent_since: None,
-        heard_since: None,
-        gone: false,
-        refusal: None,
-        closed: None,
-        probe: None,
-        model_refusal: None,
-        placement: Some(PlacementFacts {
-            current: true,
-            route_accepted: true,
-            steps: Step::ALL.map(|step| (step, done.clone())).into(),
-            replicas: Replicas {
-                wanted: 2,
-                ready: 2,
-            },
-        }),
-        endpoint: Some(EndpointFacts {
-            addresses: vec![address.to_owned()],
-            port: 80,
-            ..EndpointFacts::default()
-        }),
-        allowed_cidrs: Vec::new(),
-    }
+    ClusterFacts::serving(address)
 }
 
 /// A cluster that joined and can't be heard.
