@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use crds::condition::{CONNECTED, READY};
-use crds::v1alpha1::{InferenceServer, MemberCluster};
+use crds::v1alpha1::{ClusterTarget, InferenceServer, MemberCluster};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{ConfigMap, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::{Patch, PatchParams, PostParams};
 use serde::de::DeserializeOwned;
+use serde_json::json;
 
 use crate::{Cluster, Fleet, Product, wait::until};
 
@@ -186,14 +187,34 @@ impl Installed {
         Ok(String::from_utf8(output.stdout)?)
     }
 
+    /// Makes a namespace of this name in every cluster.
+    pub async fn namespace(&self, name: &str) -> Result<()> {
+        let namespace: Namespace = serde_json::from_value(json!({"metadata": {"name": name}}))?;
+        for cluster in self.fleet.clusters() {
+            let api = Api::all(cluster.client().await?);
+            api.create(&PostParams::default(), &namespace).await?;
+        }
+        Ok(())
+    }
+
     /// Returns once the hub says that the member has a session.
     pub async fn connected(&self, name: &str) -> Result<()> {
+        self.connected_within(name, true, STEP_DEADLINE).await
+    }
+
+    /// Returns once the hub says whether the member has a session.
+    pub async fn connected_within(
+        &self,
+        name: &str,
+        connected: bool,
+        within: Duration,
+    ) -> Result<()> {
         let api: Api<MemberCluster> = Api::all(self.hub().client().await?);
-        let connected = |member: Option<&MemberCluster>| {
+        let says = |member: Option<&MemberCluster>| {
             let status = member.and_then(|member| member.status.as_ref());
-            status.is_some_and(|status| is_true(&status.conditions, CONNECTED))
+            status.is_some_and(|status| is_true(&status.conditions, CONNECTED) == connected)
         };
-        until(api, name, STEP_DEADLINE, connected).await?;
+        until(api, name, within, says).await?;
         Ok(())
     }
 
@@ -234,9 +255,21 @@ impl Installed {
         name: &str,
         holds: impl Fn(&InferenceServer) -> bool,
     ) -> Result<InferenceServer> {
+        self.server_within(namespace, name, STEP_DEADLINE, holds)
+            .await
+    }
+
+    /// Returns the server once `holds` does, however long that may take.
+    pub async fn server_within(
+        &self,
+        namespace: &str,
+        name: &str,
+        within: Duration,
+        holds: impl Fn(&InferenceServer) -> bool,
+    ) -> Result<InferenceServer> {
         let api: Api<InferenceServer> = Api::namespaced(self.hub().client().await?, namespace);
         let condition = |server: Option<&InferenceServer>| server.is_some_and(&holds);
-        match until(api.clone(), name, STEP_DEADLINE, condition).await {
+        match until(api.clone(), name, within, condition).await {
             Ok(server) => server.context("it was there"),
             Err(error) => {
                 let now = api
@@ -277,6 +310,26 @@ pub fn is_true(conditions: &[Condition], kind: &str) -> bool {
     conditions
         .iter()
         .any(|condition| condition.type_ == kind && condition.status == "True")
+}
+
+/// What a server's status says of a condition.
+pub fn condition<'a>(server: &'a InferenceServer, kind: &str) -> Option<&'a Condition> {
+    let mut conditions = server.status.as_ref()?.conditions.iter();
+    conditions.find(|condition| condition.type_ == kind)
+}
+
+/// The example, in a namespace and for these clusters.
+pub fn example_server(namespace: &str, targets: &[&str]) -> Result<InferenceServer> {
+    let mut server: InferenceServer = example("inferenceserver.yaml")?;
+    server.metadata.namespace = Some(namespace.to_owned());
+    let target = |name: &&str| ClusterTarget {
+        cluster_id: (*name).to_owned(),
+        weight: 1,
+        tier: 0,
+        endpoint: None,
+    };
+    server.spec.cluster_targets = targets.iter().map(target).collect();
+    Ok(server)
 }
 
 /// Returns once a Deployment's replicas are ready.

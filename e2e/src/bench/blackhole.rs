@@ -62,7 +62,7 @@ impl Blackhole {
             fake_pods: 0,
         };
         let installed = setting::start(setting, product).await?;
-        setting::namespace(&installed, NAMESPACE).await?;
+        installed.namespace(NAMESPACE).await?;
         // Nothing of what is measured waits for a controller manager, and several take their time of the machine.
         setting::pause_controllers(&installed, true).await?;
         let mut run = Run::begin(&installed, self.healthy).await?;

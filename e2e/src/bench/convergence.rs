@@ -61,7 +61,7 @@ impl Convergence {
         for number in 1..=self.rounds {
             let (figure, floor) = (format!("figure-{number}"), format!("floors-{number}"));
             for namespace in [&figure, &floor] {
-                setting::namespace(&installed, namespace).await?;
+                installed.namespace(namespace).await?;
             }
             let begin = marks(&installed)?;
             tell(&format!("round {number}: the product"));

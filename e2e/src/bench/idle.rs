@@ -41,7 +41,7 @@ impl Idle {
             fake_pods: self.servers,
         };
         let installed = setting::start(setting, product).await?;
-        setting::namespace(&installed, NAMESPACE).await?;
+        installed.namespace(NAMESPACE).await?;
         tell("until all is Ready");
         self.serve(&installed).await?;
         quiet(&installed).await?;

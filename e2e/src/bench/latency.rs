@@ -90,7 +90,7 @@ impl Latency {
         };
         let installed = setting::start(setting, product).await?;
         for namespace in [FIGURE, FLOOR] {
-            setting::namespace(&installed, namespace).await?;
+            installed.namespace(namespace).await?;
         }
         setting::pause_controllers(&installed, true).await?;
         let hub = installed.hub().direct_client().await?;

@@ -56,7 +56,7 @@ impl Propagation {
             product,
         )
         .await?;
-        setting::namespace(&installed, NAMESPACE).await?;
+        installed.namespace(NAMESPACE).await?;
         let [product, bare] = installed.fleet().members() else {
             anyhow::bail!("the fleet has two members")
         };

@@ -10,7 +10,6 @@ use crds::condition::{
 };
 use crds::v1alpha1::{InferenceServer, RuntimeProfile};
 use futures::stream::{self, TryStreamExt};
-use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
@@ -72,16 +71,6 @@ pub(super) async fn pause_controllers(installed: &Installed, paused: bool) -> Re
         } else {
             cluster.resume_controller_manager().await?;
         }
-    }
-    Ok(())
-}
-
-/// Makes a namespace in every cluster.
-pub(super) async fn namespace(installed: &Installed, name: &str) -> Result<()> {
-    let namespace: Namespace = serde_json::from_value(json!({"metadata": {"name": name}}))?;
-    for cluster in installed.fleet().clusters() {
-        let api = Api::all(cluster.client().await?);
-        api.create(&PostParams::default(), &namespace).await?;
     }
     Ok(())
 }

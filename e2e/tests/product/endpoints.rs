@@ -1,6 +1,6 @@
 //! What becomes of endpoints when a cluster falls silent, stands by, or goes.
 
-use crds::v1alpha1::{ClusterState, InferenceServer, MemberCluster, ProbePolicy, WhenSilent};
+use crds::v1alpha1::{ClusterState, InferenceServer, ProbePolicy, WhenSilent};
 use e2e::Installed;
 use e2e::installed::{NAMESPACE, is_true};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -26,12 +26,7 @@ pub(crate) async fn agents(fleet: &Installed, member: &str, replicas: u32) {
 /// Takes a member's agent away, and returns once the hub has noticed.
 pub(crate) async fn without_agent(fleet: &Installed, member: &str) {
     agents(fleet, member, 0).await;
-    let records: Api<MemberCluster> = Api::all(fleet.hub().client().await.unwrap());
-    let away = |record: Option<&MemberCluster>| {
-        let status = record.and_then(|record| record.status.as_ref());
-        status.is_some_and(|status| !is_true(&status.conditions, "Connected"))
-    };
-    e2e::wait::until(records, member, SOON, away).await.unwrap();
+    fleet.connected_within(member, false, SOON).await.unwrap();
 }
 
 /// Returns once the endpoints of a cluster stand so; `None`: it has no slice.

@@ -26,16 +26,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crds::labels;
-use crds::v1alpha1::{ClusterTarget, InferenceServer};
-use e2e::installed::example;
+use crds::v1alpha1::InferenceServer;
+use e2e::installed::example_server;
 use e2e::{Cluster, Fleet, Installed, Product};
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::api::PostParams;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, ResourceExt};
-use serde_json::json;
 use tokio::sync::{OnceCell, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::task::AbortHandle;
 
@@ -81,28 +78,13 @@ async fn alone() -> RwLockWriteGuard<'static, Installed> {
 }
 
 /// A new namespace of this name, in every cluster.
-async fn namespace(installed: &Installed, name: &str) {
-    for cluster in installed.fleet().clusters() {
-        let namespace: Namespace =
-            serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
-        let api = Api::all(cluster.client().await.unwrap());
-        api.create(&PostParams::default(), &namespace)
-            .await
-            .unwrap();
-    }
+async fn namespace(fleet: &Installed, name: &str) {
+    fleet.namespace(name).await.unwrap();
 }
 
 /// The example, in a namespace of the test's and for these clusters.
 fn server(namespace: &str, targets: &[&str]) -> InferenceServer {
-    let mut server: InferenceServer = example("inferenceserver.yaml").unwrap();
-    server.metadata.namespace = Some(namespace.to_owned());
-    let target = |name: &&str| ClusterTarget {
-        cluster_id: (*name).to_owned(),
-        weight: 1,
-        tier: 0,
-        endpoint: None,
-    };
-    server.spec.cluster_targets = targets.iter().map(target).collect();
+    let mut server = example_server(namespace, targets).unwrap();
     // What is about draining says so itself.
     server.spec.endpoints.drain_seconds = 0;
     server

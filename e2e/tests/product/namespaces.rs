@@ -3,6 +3,7 @@
 use crds::condition::{BACKEND_PROVISION, READY};
 use crds::v1alpha1::{InferenceServer, MemberCluster};
 use e2e::Installed;
+use e2e::installed::condition;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
@@ -27,11 +28,8 @@ async fn label(fleet: &Installed, namespace: &str, value: Value) {
         .unwrap();
 }
 
-fn reason(server: &InferenceServer, kind: &str) -> Option<String> {
-    let status = server.status.as_ref()?;
-    let mut conditions = status.conditions.iter();
-    let condition = conditions.find(|condition| condition.type_ == kind)?;
-    Some(condition.reason.clone())
+fn reason<'a>(server: &'a InferenceServer, kind: &str) -> Option<&'a str> {
+    condition(server, kind).map(|condition| condition.reason.as_str())
 }
 
 #[tokio::test]
@@ -47,8 +45,8 @@ async fn a_cluster_takes_servers_of_the_namespaces_that_it_says_and_drops_none_t
     let mut wanted = server("tenant", &["east", "west"]);
     fleet.apply(&wanted).await.unwrap();
     let closed = |server: &InferenceServer| {
-        reason(server, BACKEND_PROVISION).as_deref() == Some("NamespaceNotAllowed")
-            && reason(server, "Available").as_deref() == Some("Serving")
+        reason(server, BACKEND_PROVISION) == Some("NamespaceNotAllowed")
+            && reason(server, "Available") == Some("Serving")
     };
     fleet.server_until("tenant", "hello", closed).await.unwrap();
 
@@ -67,7 +65,7 @@ async fn a_cluster_takes_servers_of_the_namespaces_that_it_says_and_drops_none_t
                 .find(|of| of.cluster_id == name)
                 .map(|of| of.replicas.ready)
         };
-        reason(server, READY).as_deref() == Some("NamespaceNotAllowed")
+        reason(server, READY) == Some("NamespaceNotAllowed")
             && (ready("east"), ready("west")) == (Some(2), Some(1))
     };
     fleet.server_until("tenant", "hello", kept).await.unwrap();

@@ -2,18 +2,11 @@
 
 use crds::condition::{AVAILABLE, ENDPOINT_PUBLISH};
 use crds::v1alpha1::{ClusterState, InferenceServer, ProbePolicy};
-use e2e::installed::is_true;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use e2e::installed::{condition, is_true};
 use serde_json::json;
 
 use super::endpoints::{agents, state_of, until_stands};
 use super::{alone, namespace, server, shared};
-
-fn condition<'a>(server: &'a InferenceServer, kind: &str) -> Option<&'a Condition> {
-    let status = server.status.as_ref()?;
-    let mut conditions = status.conditions.iter();
-    conditions.find(|condition| condition.type_ == kind)
-}
 
 #[tokio::test]
 async fn an_endpoint_that_has_to_be_reached_takes_traffic_once_the_hub_has_reached_it() {

@@ -20,13 +20,10 @@ mod shares;
 
 use std::time::Duration;
 
-use crds::v1alpha1::{ClusterStatus, ClusterTarget, InferenceServer, MemberCluster};
-use e2e::installed::{example, is_true};
+use crds::v1alpha1::{ClusterStatus, InferenceServer};
+use e2e::installed::example_server;
 use e2e::{Cluster, Fleet, Installed, Product};
-use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
-use kube::api::PostParams;
-use serde_json::json;
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
 /// Long enough for a busy machine; nothing waits this long when all is well.
@@ -73,37 +70,20 @@ async fn alone() -> MutexGuard<'static, Installed> {
 
 /// Returns once the hub says whether the member has a session.
 async fn connected(fleet: &Installed, name: &str, connected: bool) {
-    let api: Api<MemberCluster> = Api::all(fleet.hub().client().await.unwrap());
-    let says = |member: Option<&MemberCluster>| {
-        let status = member.and_then(|member| member.status.as_ref());
-        status.is_some_and(|status| is_true(&status.conditions, "Connected") == connected)
-    };
-    e2e::wait::until(api, name, LATER, says).await.unwrap();
+    fleet
+        .connected_within(name, connected, LATER)
+        .await
+        .unwrap();
 }
 
 /// A new namespace of this name, in every cluster.
 async fn namespace(fleet: &Installed, name: &str) {
-    for cluster in fleet.fleet().clusters() {
-        let namespace: Namespace =
-            serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
-        let api = Api::all(cluster.client().await.unwrap());
-        api.create(&PostParams::default(), &namespace)
-            .await
-            .unwrap();
-    }
+    fleet.namespace(name).await.unwrap();
 }
 
 /// The example, in a namespace of the test's and for these clusters.
 fn server(namespace: &str, targets: &[&str]) -> InferenceServer {
-    let mut server: InferenceServer = example("inferenceserver.yaml").unwrap();
-    server.metadata.namespace = Some(namespace.to_owned());
-    let target = |name: &&str| ClusterTarget {
-        cluster_id: (*name).to_owned(),
-        weight: 1,
-        tier: 0,
-        endpoint: None,
-    };
-    server.spec.cluster_targets = targets.iter().map(target).collect();
+    let mut server = example_server(namespace, targets).unwrap();
     // What is about draining says so itself.
     server.spec.endpoints.drain_seconds = 0;
     server
@@ -119,16 +99,8 @@ async fn until_server(
     namespace: &str,
     holds: impl Fn(&InferenceServer) -> bool,
 ) -> InferenceServer {
-    let api = servers(fleet, namespace).await;
-    let held = |server: Option<&InferenceServer>| server.is_some_and(&holds);
-    match e2e::wait::until(api.clone(), "hello", LATER, held).await {
-        Ok(server) => server.unwrap(),
-        Err(error) => {
-            let now = api.get_opt("hello").await.unwrap();
-            let now = serde_json::to_string(&now.and_then(|server| server.status)).unwrap();
-            panic!("{error:#}: {namespace}/hello is {now}");
-        }
-    }
+    let held = fleet.server_within(namespace, "hello", LATER, holds);
+    held.await.unwrap()
 }
 
 /// What the status says of a cluster.
