@@ -2,7 +2,7 @@
 //!
 //! A wake-up carries no data: whoever is woken plans from a snapshot. A key waits at most once however often it is
 //! woken, runs at most once at a time, and runs again when it was woken meanwhile. So the queue is bounded by the
-//! number of keys.
+//! number of keys. The key that waits longest runs first: none is starved by others that come back again and again.
 //!
 //! What has failed is tried again by a back-off, and at once when the cause is known to have passed.
 
@@ -11,7 +11,7 @@ mod backoff;
 mod tests;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     fmt::Debug,
     future::Future,
     hash::Hash,
@@ -31,7 +31,7 @@ pub use self::backoff::Backoff;
 /// The keys that wait.
 #[derive(Debug)]
 pub struct Wakes<K> {
-    waiting: Mutex<BTreeSet<K>>,
+    waiting: Mutex<Waiting<K>>,
     news: Notify,
     recoveries: watch::Sender<u64>,
 }
@@ -39,10 +39,39 @@ pub struct Wakes<K> {
 impl<K> Default for Wakes<K> {
     fn default() -> Self {
         Self {
-            waiting: Mutex::default(),
+            waiting: Mutex::new(Waiting {
+                keys: BTreeSet::new(),
+                queue: VecDeque::new(),
+            }),
             news: Notify::new(),
             recoveries: watch::Sender::new(0),
         }
+    }
+}
+
+/// Keys in the order in which they came, each once.
+#[derive(Debug)]
+struct Waiting<K> {
+    keys: BTreeSet<K>,
+    queue: VecDeque<K>,
+}
+
+impl<K: Ord + Clone> Waiting<K> {
+    /// Puts the key behind all others, unless it waits already. Returns whether it is new.
+    fn push(&mut self, key: K) -> bool {
+        let is_new = self.keys.insert(key.clone());
+        if is_new {
+            self.queue.push_back(key);
+        }
+        is_new
+    }
+
+    /// Takes the first key that may run. Those before it run already: as few as run at once.
+    fn pop(&mut self, may_run: impl Fn(&K) -> bool) -> Option<K> {
+        let place = self.queue.iter().position(may_run)?;
+        let key = self.queue.remove(place)?;
+        self.keys.remove(&key);
+        Some(key)
     }
 }
 
@@ -71,14 +100,14 @@ const RECOVERED_PAUSE: Duration = Duration::from_millis(500);
 impl<K: Ord + Hash + Clone + Debug + Send + 'static> Wakes<K> {
     /// The key is looked at, now or as soon as its run is over.
     pub fn wake(&self, key: K) {
-        if self.lock().insert(key) {
+        if self.lock().push(key) {
             self.news.notify_one();
         }
     }
 
     /// How many keys wait to be looked at, but for those that wait for a time.
     pub fn depth(&self) -> usize {
-        self.lock().len()
+        self.lock().keys.len()
     }
 
     /// What keys have failed by may have passed: all that wait for their back-off are tried now.
@@ -94,7 +123,7 @@ impl<K: Ord + Hash + Clone + Debug + Send + 'static> Wakes<K> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeSet<K>> {
+    fn lock(&self) -> MutexGuard<'_, Waiting<K>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -120,7 +149,7 @@ impl<K: Ord + Hash + Clone + Debug + Send + 'static> Wakes<K> {
                 Some(due) = runs.retries.next() => {
                     let key = due.into_inner();
                     runs.retry_at.remove(&key);
-                    self.lock().insert(key);
+                    self.lock().push(key);
                 }
             }
         }
@@ -157,23 +186,20 @@ impl<K: Ord + Hash + Clone + Debug + Send + 'static> Runs<K> {
     }
 
     /// What waits for a retry is due; what runs is as soon as it fails.
-    fn recovered(&mut self, waiting: &mut BTreeSet<K>) {
+    fn recovered(&mut self, waiting: &mut Waiting<K>) {
         self.retries.clear();
-        waiting.extend(std::mem::take(&mut self.retry_at).into_keys());
+        for key in std::mem::take(&mut self.retry_at).into_keys() {
+            waiting.push(key);
+        }
         self.overlapped.clone_from(&self.busy);
     }
 
-    /// Takes the next key that may run.
-    fn pick(&self, waiting: &mut BTreeSet<K>) -> Option<K> {
+    /// Takes the next key, if one may run.
+    fn pick(&self, waiting: &mut Waiting<K>) -> Option<K> {
         if self.running.len() >= self.concurrency {
             return None;
         }
-        let key = waiting
-            .iter()
-            .find(|key| !self.busy.contains(key))
-            .cloned()?;
-        waiting.remove(&key);
-        Some(key)
+        waiting.pop(|key| !self.busy.contains(key))
     }
 
     fn start(&mut self, key: K, run: impl Future<Output = Next> + Send + 'static) {

@@ -35,7 +35,7 @@ async fn a_key_woken_often_runs_once() {
     }
     wakes.wake(2);
     run_until(&wakes, 2, Next::Rest).await;
-    assert!(wakes.lock().is_empty());
+    assert_eq!(wakes.depth(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -174,4 +174,31 @@ async fn a_failed_key_that_is_due_does_not_wait_for_its_back_off() {
     wakes.wake(1);
     let elapsed = run_until(&wakes, 9, Next::RetryWithin(Duration::from_secs(1))).await;
     assert!(elapsed < Duration::from_secs(8), "{elapsed:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_key_that_waits_longest_runs_first_and_one_that_comes_back_goes_behind() {
+    let wakes = Arc::new(Wakes::default());
+    for key in [3u8, 1, 2, 1] {
+        wakes.wake(key);
+    }
+    let ran = Arc::new(Mutex::new(Vec::new()));
+    let done = Arc::new(Notify::new());
+    let work = |key| {
+        let mut ran = ran.lock().unwrap();
+        ran.push(key);
+        // Two keys that would never leave the others a turn.
+        if key < 3 {
+            wakes.wake(key);
+        }
+        if ran.len() == 7 {
+            done.notify_one();
+        }
+        std::future::ready(Next::Rest)
+    };
+    tokio::select! {
+        () = wakes.run(1, Backoff::default(), work) => {}
+        () = done.notified() => {}
+    }
+    assert_eq!(*ran.lock().unwrap(), [3, 1, 2, 1, 2, 1, 2]);
 }
