@@ -55,8 +55,8 @@ pub enum Fate {
     Kept,
     /// It stays as it is: the hub suspects itself, and asks again then.
     Suspected(Timestamp),
-    /// It stays as it is until the hub has asked it.
-    Asked,
+    /// It stays as it is until the hub has asked it, and until then at the latest.
+    Asked(Timestamp),
     /// It stays as it is until then: it answers.
     Reached(Timestamp),
     /// It stays as it is: no other cluster serves.
@@ -79,7 +79,8 @@ impl Silence {
             Self::Heard
             | Self::Quiet { .. }
             | Self::Lost {
-                fate: Fate::Kept | Fate::Suspected(_) | Fate::Asked | Fate::Reached(_) | Fate::Last,
+                fate:
+                    Fate::Kept | Fate::Suspected(_) | Fate::Asked(_) | Fate::Reached(_) | Fate::Last,
                 ..
             } => None,
         }
@@ -112,7 +113,7 @@ impl Silence {
             Self::Settling { until, .. }
             | Self::Quiet { until }
             | Self::Lost {
-                fate: Fate::Suspected(until) | Fate::Reached(until),
+                fate: Fate::Suspected(until) | Fate::Asked(until) | Fate::Reached(until),
                 ..
             } => Some(until),
             Self::Lost {
@@ -155,16 +156,32 @@ pub(crate) fn silence(
             Fate::Reached(holds_until(policy, at))
         }
         // What it was made unready for stands until it answers.
-        Some(Reach::Unknown | Reach::Reached(_)) if memory.silent_since.is_none() => Fate::Asked,
-        Some(Reach::Unknown | Reach::Reached(_) | Reach::Unreached(_)) | None => {
-            let suspected = match memory.silent_since {
-                None => suspected_until(fleet, unheard, policy, now),
-                Some(_) => None,
-            };
-            suspected.map_or_else(|| by_policy(policy, since, now), Fate::Suspected)
-        }
+        Some(_) | None if memory.silent_since.is_some() => by_policy(policy, since, now),
+        answer => doubted(policy, unheard, fleet, answer, now),
     };
     Silence::Lost { since, fate }
+}
+
+/// What becomes of the endpoint of a cluster that is silent since then, and about to be doubted. No answer at all is one as
+/// well, a grace later: nothing is kept for good because nobody got to ask it.
+fn doubted(
+    policy: &EndpointPolicy,
+    unheard: Timestamp,
+    fleet: &Fleet,
+    answer: Option<Reach<'_>>,
+    now: Timestamp,
+) -> Fate {
+    let asked_from = match answer {
+        Some(Reach::Unknown) => Some(after(unheard, policy.grace_seconds)),
+        Some(Reach::Reached(at)) => Some(holds_until(policy, at)),
+        Some(Reach::Unreached(_)) | None => None,
+    };
+    let asked_until = asked_from.map(|from| after(from, policy.grace_seconds));
+    if let Some(until) = asked_until.filter(|until| now < *until) {
+        return Fate::Asked(until);
+    }
+    suspected_until(fleet, unheard, policy, now)
+        .map_or_else(|| by_policy(policy, unheard, now), Fate::Suspected)
 }
 
 /// What becomes of the endpoint of a cluster that is lost since then.

@@ -247,7 +247,7 @@ pub(super) fn silent(name: &ClusterName, silence: Silence, memory: &PublishedEnd
                 "its endpoint stays, since much of the fleet fell silent at once: look at the hub's network",
                 true,
             ),
-            Fate::Asked => ("the hub asks its endpoint whether it still answers", true),
+            Fate::Asked(_) => ("the hub asks its endpoint whether it still answers", true),
             Fate::Reached(_) => ("its endpoint stays, since it answers", true),
             Fate::Last => ("its endpoint stays, since no other cluster serves", true),
             Fate::Unready(_) => ("its endpoint takes no traffic", true),

@@ -261,3 +261,23 @@ fn a_node_more_takes_no_node_out_of_the_traffic_until_it_was_asked() {
             .all(|endpoint| endpoint.ends_with("ready"))
     );
 }
+
+#[test]
+fn a_silent_cluster_that_nobody_gets_to_ask_goes_by_the_policy_after_another_grace() {
+    let mut given = lost();
+    assert_eq!(due(&given.plan(), given.now), Some(40));
+    given.pass(39);
+    assert_eq!(endpoints(&given.plan()), WELL);
+    given.pass(1);
+    assert_eq!(endpoints(&given.plan())[1], "west 203.0.113.2 down");
+}
+
+#[test]
+fn a_good_answer_that_is_not_asked_for_again_is_forgotten() {
+    let mut given = lost();
+    answer(&mut given, "west", None);
+    given.pass(119);
+    assert_eq!(endpoints(&given.plan()), WELL);
+    given.pass(1);
+    assert_eq!(endpoints(&given.plan())[1], "west 203.0.113.2 down");
+}
