@@ -110,7 +110,8 @@ pub fn judge(facts: &Facts<'_>, now: Timestamp) -> Vec<Cluster> {
         })
         .collect();
     let policy = &facts.server.spec.endpoints;
-    let mut silences: Vec<_> = drafts.iter_mut().map(|draft| &mut draft.silence).collect();
+    let staying = drafts.iter_mut().filter(|draft| !draft.withdrawn());
+    let mut silences: Vec<_> = staying.map(|draft| &mut draft.silence).collect();
     silence::trust_probes(policy, &mut silences, now);
     let mut candidates: Vec<_> = drafts
         .iter_mut()

@@ -56,8 +56,8 @@ pub(crate) enum Reach<'a> {
     Unknown,
     /// It answered then.
     Reached(Timestamp),
-    /// It did not answer well.
-    Unreached(&'a str),
+    /// It did not answer well then, and why.
+    Unreached(Timestamp, &'a str),
 }
 
 /// What the last probe says of an endpoint.
@@ -71,7 +71,7 @@ pub(crate) fn reach<'a>(
         Some(probe) if probe.addresses == asked.addresses && probe.port == port => {
             match &probe.failure {
                 None => Reach::Reached(probe.at),
-                Some(failure) => Reach::Unreached(failure),
+                Some(failure) => Reach::Unreached(probe.at, failure),
             }
         }
         Some(_) | None => Reach::Unknown,

@@ -53,12 +53,22 @@ pub enum Silence {
 pub enum Fate {
     /// It stays as it is: the server's policy is Keep.
     Kept,
-    /// It stays as it is: the hub suspects itself, and asks again then.
-    Suspected(Timestamp),
+    /// It stays as it is: the hub suspects itself.
+    Suspected {
+        /// When it asks itself again.
+        until: Timestamp,
+        /// The end of the grace, and when its probe failed after that.
+        failed: Option<(Timestamp, Timestamp)>,
+    },
     /// It stays as it is until the hub has asked it, and until then at the latest.
     Asked(Timestamp),
-    /// It stays as it is until then: it answers.
-    Reached(Timestamp),
+    /// It stays as it is: it answers.
+    Reached {
+        /// When it answered.
+        at: Timestamp,
+        /// How long that counts.
+        until: Timestamp,
+    },
     /// It stays as it is: no other cluster serves.
     Last,
     /// It takes no traffic; with Drop it goes then.
@@ -80,7 +90,11 @@ impl Silence {
             | Self::Quiet { .. }
             | Self::Lost {
                 fate:
-                    Fate::Kept | Fate::Suspected(_) | Fate::Asked(_) | Fate::Reached(_) | Fate::Last,
+                    Fate::Kept
+                    | Fate::Suspected { .. }
+                    | Fate::Asked(_)
+                    | Fate::Reached { .. }
+                    | Fate::Last,
                 ..
             } => None,
         }
@@ -90,7 +104,7 @@ impl Silence {
     pub(crate) fn reason(self) -> &'static str {
         match self {
             Self::Lost {
-                fate: Fate::Suspected(_),
+                fate: Fate::Suspected { .. },
                 ..
             } => reason::FLEET_SILENT,
             Self::Heard | Self::Settling { .. } | Self::Quiet { .. } | Self::Lost { .. } => {
@@ -113,7 +127,8 @@ impl Silence {
             Self::Settling { until, .. }
             | Self::Quiet { until }
             | Self::Lost {
-                fate: Fate::Suspected(until) | Fate::Asked(until) | Fate::Reached(until),
+                fate:
+                    Fate::Suspected { until, .. } | Fate::Asked(until) | Fate::Reached { until, .. },
                 ..
             } => Some(until),
             Self::Lost {
@@ -152,9 +167,10 @@ pub(crate) fn silence(
         return Silence::Quiet { until };
     }
     let fate = match answer(policy, cluster, memory, until) {
-        Some(Reach::Reached(at)) if now < holds_until(policy, at) => {
-            Fate::Reached(holds_until(policy, at))
-        }
+        Some(Reach::Reached(at)) if now < holds_until(policy, at) => Fate::Reached {
+            at,
+            until: holds_until(policy, at),
+        },
         // What it was made unready for stands until it answers.
         Some(_) | None if memory.silent_since.is_some() => by_policy(policy, since, now),
         answer => doubted(policy, unheard, fleet, answer, now),
@@ -171,17 +187,24 @@ fn doubted(
     answer: Option<Reach<'_>>,
     now: Timestamp,
 ) -> Fate {
+    let grace_over = after(unheard, policy.grace_seconds);
     let asked_from = match answer {
-        Some(Reach::Unknown) => Some(after(unheard, policy.grace_seconds)),
+        Some(Reach::Unknown) => Some(grace_over),
         Some(Reach::Reached(at)) => Some(holds_until(policy, at)),
-        Some(Reach::Unreached(_)) | None => None,
+        Some(Reach::Unreached(..)) | None => None,
     };
     let asked_until = asked_from.map(|from| after(from, policy.grace_seconds));
     if let Some(until) = asked_until.filter(|until| now < *until) {
         return Fate::Asked(until);
     }
-    suspected_until(fleet, unheard, policy, now)
-        .map_or_else(|| by_policy(policy, unheard, now), Fate::Suspected)
+    let Some(until) = suspected_until(fleet, unheard, policy, now) else {
+        return by_policy(policy, unheard, now);
+    };
+    let failed = match answer {
+        Some(Reach::Unreached(at, _)) => Some((grace_over, at)),
+        Some(Reach::Unknown | Reach::Reached(_)) | None => None,
+    };
+    Fate::Suspected { until, failed }
 }
 
 /// What becomes of the endpoint of a cluster that is lost since then.
@@ -212,24 +235,23 @@ fn answer<'a>(
     })
 }
 
-/// Where the hub suspects itself, and reaches one silent cluster all the same, its probes are to be trusted: those that did
-/// not answer are lost.
+/// Where the hub suspects itself, and reached a silent cluster all the same, its way is well: what it did not reach after that
+/// is lost. What it reached before the suspect's grace was over says nothing of now; and what did not answer before the hub
+/// reached another is asked again first, since the way may have been mended between the two.
 pub(crate) fn trust_probes(policy: &EndpointPolicy, silences: &mut [&mut Silence], now: Timestamp) {
-    let reached = |silence: &&mut Silence| {
-        matches!(
-            silence,
-            Silence::Lost {
-                fate: Fate::Reached(_),
-                ..
-            }
-        )
-    };
-    if !probe::is_on(policy) || !silences.iter().any(reached) {
-        return;
+    let mut reached = Vec::new();
+    for silence in &*silences {
+        if let Silence::Lost { fate, .. } = **silence
+            && let Fate::Reached { at, .. } = fate
+        {
+            reached.push(at);
+        }
     }
     for silence in silences {
         if let Silence::Lost { since, fate } = *silence
-            && matches!(fate, Fate::Suspected(_))
+            && let Fate::Suspected { failed, .. } = *fate
+            && let Some((from, to)) = failed
+            && reached.iter().any(|at| (from..=to).contains(at))
         {
             *fate = by_policy(policy, *since, now);
         }

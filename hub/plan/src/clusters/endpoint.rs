@@ -73,7 +73,7 @@ impl Found {
                 self.doubt(StepFacts::unknown(reason::PROBING, message));
                 false
             }
-            Reach::Unreached(failure) => {
+            Reach::Unreached(_, failure) => {
                 let path = "/cluster/<namespace>/<name>/-/ready";
                 let message = format!(
                     "the hub does not reach the model servers of {name} at port {} of its endpoint ({path}): {failure}; can the hub's Pod reach these addresses?",
@@ -243,12 +243,12 @@ pub(super) fn silent(name: &ClusterName, silence: Silence, memory: &PublishedEnd
         }
         Silence::Lost { fate, .. } => match fate {
             Fate::Kept => ("its endpoint stays, since whenSilent is Keep", true),
-            Fate::Suspected(_) => (
+            Fate::Suspected { .. } => (
                 "its endpoint stays, since much of the fleet fell silent at once: look at the hub's network",
                 true,
             ),
             Fate::Asked(_) => ("the hub asks its endpoint whether it still answers", true),
-            Fate::Reached(_) => ("its endpoint stays, since it answers", true),
+            Fate::Reached { .. } => ("its endpoint stays, since it answers", true),
             Fate::Last => ("its endpoint stays, since no other cluster serves", true),
             Fate::Unready(_) => ("its endpoint takes no traffic", true),
             Fate::Dropped => ("its endpoint was taken away", false),

@@ -9,7 +9,7 @@ use hub_plan::{
 use crate::{
     given::{Given, Planned, cluster, condition, healthy},
     shown::{due, endpoints},
-    silence::{WELL, fleet},
+    silence::{WELL, fleet, seconds},
 };
 
 /// East and west, both well, of which each is asked by this policy.
@@ -207,15 +207,23 @@ fn a_silent_cluster_that_does_not_answer_goes_by_the_policy_and_comes_back_when_
     assert_eq!(endpoints(&given.plan()), WELL);
 }
 
-#[test]
-fn where_the_hub_suspects_itself_one_answer_makes_its_probes_trusted() {
+/// East and west, of which each is asked, silent since then with most of a fleet of ten, once their grace is over.
+fn suspected(since: &[(&str, i64)]) -> Given {
     let mut given = fleet();
     given.server.spec.endpoints.probe = ProbePolicy::Warn;
     given.fleet.silent_since = vec![given.now; 6];
-    for name in ["east", "west"] {
+    let began = given.now;
+    for (name, after) in since {
+        given.now = began + seconds(*after);
         given.hush(name);
     }
     given.pass(40);
+    given
+}
+
+#[test]
+fn where_the_hub_suspects_itself_one_answer_makes_its_probes_trusted() {
+    let mut given = suspected(&[("east", 0), ("west", 0)]);
     answer(&mut given, "west", Some("no answer"));
     answer(&mut given, "east", Some("no answer"));
     let plan = given.plan();
@@ -229,6 +237,42 @@ fn where_the_hub_suspects_itself_one_answer_makes_its_probes_trusted() {
         endpoints(&given.plan()),
         ["east 203.0.113.1 ready", "west 203.0.113.2 down"]
     );
+}
+
+#[test]
+fn an_answer_from_before_a_suspicion_does_not_end_it() {
+    let mut given = suspected(&[("east", 0), ("west", 10)]);
+    given.now -= seconds(1);
+    answer(&mut given, "east", None);
+    given.now += seconds(1);
+    answer(&mut given, "west", Some("no answer"));
+    assert_eq!(endpoints(&given.plan()), WELL);
+    answer(&mut given, "east", None);
+    assert_eq!(endpoints(&given.plan())[1], "west 203.0.113.2 down");
+}
+
+#[test]
+fn what_failed_before_the_hub_reached_another_may_answer_by_now() {
+    let mut given = suspected(&[("east", 0), ("west", 0)]);
+    answer(&mut given, "west", Some("no answer"));
+    given.pass(1);
+    answer(&mut given, "east", None);
+    assert_eq!(endpoints(&given.plan()), WELL);
+    answer(&mut given, "west", Some("no answer"));
+    assert_eq!(endpoints(&given.plan())[1], "west 203.0.113.2 down");
+}
+
+#[test]
+fn a_cluster_that_is_on_its_way_out_ends_no_suspicion() {
+    let mut given = suspected(&[("east", 0), ("west", 0)]);
+    for (name, failure) in [("east", None), ("west", Some("no answer"))] {
+        answer(&mut given, name, failure);
+    }
+    let targets = &mut given.server.spec.cluster_targets;
+    targets.retain(|target| target.cluster_id == "west");
+    // Another that serves, or else west would be spared as the last.
+    given.add_south(1);
+    assert_eq!(endpoints(&given.plan())[1..], ["west 203.0.113.2 ready"],);
 }
 
 #[test]
