@@ -91,6 +91,15 @@ struct Draft<'a> {
     silence: Silence,
 }
 
+/// What the endpoint of one cluster came to.
+struct Judged {
+    found: endpoint::Found,
+    /// Does it lead somewhere, so that the hub may ask whether it does?
+    asked: bool,
+    /// Would a request that arrives there reach a model server, as far as is known, probes among it?
+    serves: bool,
+}
+
 /// Judges every cluster, in the order of their names.
 pub fn judge(facts: &Facts<'_>, now: Timestamp) -> Vec<Cluster> {
     let targets: BTreeMap<_, _> = facts
@@ -113,21 +122,30 @@ pub fn judge(facts: &Facts<'_>, now: Timestamp) -> Vec<Cluster> {
     let staying = drafts.iter_mut().filter(|draft| !draft.withdrawn());
     let mut silences: Vec<_> = staying.map(|draft| &mut draft.silence).collect();
     silence::trust_probes(policy, &mut silences, now);
-    let mut candidates: Vec<_> = drafts
-        .iter_mut()
-        .filter(|draft| !draft.withdrawn() && draft.weight.unwrap_or(0) > 0)
-        .map(|draft| Candidate {
-            serves: draft.serves(),
-            silence: &mut draft.silence,
-        })
-        .collect();
-    silence::spare_the_last(&mut candidates);
+    spare_the_last(&mut drafts, facts, now);
     let mut clusters: Vec<_> = drafts
         .iter()
         .map(|draft| draft.cluster(facts, now))
         .collect();
     tiers::admit(&mut clusters);
     clusters
+}
+
+/// Where silence takes a cluster out of the traffic, sees to it that one stays.
+fn spare_the_last(drafts: &mut [Draft<'_>], facts: &Facts<'_>, now: Timestamp) {
+    let is_unready = |draft: &Draft<'_>| draft.silence.unready_since().is_some();
+    if !drafts.iter().any(is_unready) {
+        return;
+    }
+    let mut candidates: Vec<_> = drafts
+        .iter_mut()
+        .filter(|draft| !draft.withdrawn() && draft.weight.unwrap_or(0) > 0)
+        .map(|draft| Candidate {
+            serves: draft.may_serve(facts, now),
+            silence: &mut draft.silence,
+        })
+        .collect();
+    silence::spare_the_last(&mut candidates);
 }
 
 fn draft<'a>(
@@ -181,20 +199,42 @@ impl Draft<'_> {
         }
     }
 
-    fn cluster(&self, facts: &Facts<'_>, now: Timestamp) -> Cluster {
+    /// Would it take traffic, but for silence?
+    fn may_serve(&self, facts: &Facts<'_>, now: Timestamp) -> bool {
+        if self.facts.reporting {
+            self.judged(facts, now).serves
+        } else {
+            self.serves()
+        }
+    }
+
+    fn judged(&self, facts: &Facts<'_>, now: Timestamp) -> Judged {
         let mut found = self.endpoint(facts, now);
         let policy = &facts.server.spec.endpoints;
-        let asked = self.is_asked(policy, &found);
+        let leads = !self.withdrawn()
+            && found.draining_since.is_none()
+            && !found.addresses.is_empty()
+            && self.serves();
+        let asked = leads && probe::is_on(policy);
         let proven = !asked
             || !self.facts.reporting
             || found.prove(policy, self.name, self.facts, &self.memory);
+        Judged {
+            found,
+            asked,
+            serves: leads && proven,
+        }
+    }
+
+    fn cluster(&self, facts: &Facts<'_>, now: Timestamp) -> Cluster {
+        let Judged {
+            found,
+            asked,
+            serves,
+        } = self.judged(facts, now);
+        let policy = &facts.server.spec.endpoints;
         let probe = asked.then(|| self.probe(policy, &found)).flatten();
-        let routable = proven
-            && found.draining_since.is_none()
-            && !found.addresses.is_empty()
-            && !self.withdrawn()
-            && self.silence.unready_since().is_none()
-            && self.serves();
+        let routable = serves && self.silence.unready_since().is_none();
         let steps: Vec<_> = Step::ALL
             .iter()
             .map(|step| (*step, verdicts::step(self, *step)))
@@ -241,15 +281,6 @@ impl Draft<'_> {
             cluster.stay_as(previous(facts, self.name));
         }
         cluster
-    }
-
-    /// Does the endpoint lead somewhere, so that the hub may ask whether it does?
-    fn is_asked(&self, policy: &EndpointPolicy, found: &endpoint::Found) -> bool {
-        probe::is_on(policy)
-            && !self.withdrawn()
-            && found.draining_since.is_none()
-            && !found.addresses.is_empty()
-            && self.serves()
     }
 
     /// A new endpoint is asked once; that of a cluster which can't be heard again and again, once its grace is over.

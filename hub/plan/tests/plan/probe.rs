@@ -325,3 +325,28 @@ fn a_good_answer_that_is_not_asked_for_again_is_forgotten() {
     given.pass(1);
     assert_eq!(endpoints(&given.plan())[1], "west 203.0.113.2 down");
 }
+
+/// East and west, of which the hub has to reach each, and has not reached west since it is there.
+fn unreached() -> Given {
+    let mut given = asked(ProbePolicy::Required);
+    given.fleet.joined = 10;
+    given.observed = Observed::default();
+    answer(&mut given, "east", None);
+    answer(&mut given, "west", Some("no answer"));
+    given.apply();
+    given
+}
+
+#[test]
+fn a_cluster_that_is_not_reached_is_no_other_that_serves() {
+    let mut given = unreached();
+    given.hush("east");
+    given.pass(40);
+    answer(&mut given, "east", Some("no answer"));
+    assert_eq!(endpoints(&given.plan()), ["east 203.0.113.1 ready"]);
+    answer(&mut given, "west", None);
+    assert_eq!(
+        endpoints(&given.plan()),
+        ["east 203.0.113.1 down", "west 203.0.113.2 ready"]
+    );
+}

@@ -273,6 +273,18 @@ fn a_cluster_of_no_weight_does_not_count_as_one_that_serves() {
 }
 
 #[test]
+fn a_cluster_that_admits_no_traffic_does_not_count_as_one_that_serves() {
+    let mut given = fleet();
+    let nowhere = given.cluster("east").endpoint.as_mut().unwrap();
+    nowhere.addresses.clear();
+    "GatewayNotFound".clone_into(&mut nowhere.reason);
+    given.apply();
+    given.hush("west");
+    given.pass(60);
+    assert_eq!(endpoints(&given.plan()), ["west 203.0.113.2 ready"]);
+}
+
+#[test]
 fn a_cluster_that_was_lost_settles_before_it_takes_traffic_again() {
     let mut given = fleet();
     given.hush("west");
