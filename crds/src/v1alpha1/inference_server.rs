@@ -128,8 +128,9 @@ pub struct EndpointPolicy {
     pub drop_after_seconds: u32,
 
     /// Whether the hub asks each endpoint, through the cluster's route, if it leads to the model servers: Off, never; Warn, and the
-    /// status says so where it does not; Required, and it takes no traffic before it does. An endpoint that answers is kept though
-    /// its agent can't be heard, unless this is Off.
+    /// status says so where it does not; Required, and it takes no traffic before it does, while what takes traffic already goes on.
+    /// Unless this is Off, the endpoint of a cluster whose agent can't be heard is asked after graceSeconds, and kept while it
+    /// answers; the first answer is waited for as long again at most.
     pub probe: ProbePolicy,
 
     /// Seconds that an endpoint takes no new traffic and goes on with the old, before it is taken away and its model servers

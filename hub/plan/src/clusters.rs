@@ -210,15 +210,12 @@ impl Draft<'_> {
 
     fn judged(&self, facts: &Facts<'_>, now: Timestamp) -> Judged {
         let mut found = self.endpoint(facts, now);
-        let policy = &facts.server.spec.endpoints;
         let leads = !self.withdrawn()
             && found.draining_since.is_none()
             && !found.addresses.is_empty()
             && self.serves();
-        let asked = leads && probe::is_on(policy);
-        let proven = !asked
-            || !self.facts.reporting
-            || found.prove(policy, self.name, self.facts, &self.memory);
+        let asked = leads && probe::is_on(&facts.server.spec.endpoints);
+        let proven = !asked || !self.facts.reporting || found.prove(self, facts);
         Judged {
             found,
             asked,

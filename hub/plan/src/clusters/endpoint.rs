@@ -6,14 +6,14 @@ use crds::{
     ClusterName,
     condition::State,
     reason,
-    v1alpha1::{EndpointPolicy, ProbePolicy},
+    v1alpha1::{ClusterStatus, ProbePolicy},
 };
 use k8s_openapi::jiff::Timestamp;
 
-use super::bounds::Bounds;
+use super::{Draft, bounds::Bounds, previous};
 use crate::{
     drain::Drain,
-    facts::{ClusterFacts, EndpointFacts, StepFacts},
+    facts::{ClusterFacts, EndpointFacts, Facts, StepFacts},
     memory::PublishedEndpoint,
     probe::{Reach, reach},
     silence::{Fate, Silence},
@@ -53,37 +53,31 @@ impl Found {
 }
 
 impl Found {
-    /// Says in the verdict of an endpoint that is asked what the last probe brought. Returns whether it may take traffic, as far as that goes. What led to
-    /// model servers before is not doubted until a probe fails: a restart of the hub, which has asked nobody, changes nothing.
-    pub(super) fn prove(
-        &mut self,
-        policy: &EndpointPolicy,
-        name: &ClusterName,
-        cluster: &ClusterFacts,
-        memory: &PublishedEndpoint,
-    ) -> bool {
-        let required = policy.probe == ProbePolicy::Required;
-        match reach(cluster.probe.as_ref(), &self.addresses, self.port) {
-            Reach::Reached(_) => true,
-            Reach::Unknown if !required || self.goes_on(memory) => true,
-            Reach::Unknown => {
-                let message = format!(
-                    "the hub asks whether the endpoint of {name} leads to its model servers"
-                );
-                self.doubt(StepFacts::unknown(reason::PROBING, message));
-                false
-            }
+    /// Says in the verdict of an endpoint that is asked what the last probe brought. Returns whether it may take traffic, as far
+    /// as that goes.
+    ///
+    /// Required is a gate to the traffic, and no way out of it. What led to model servers goes on, whatever the probe brings: the
+    /// hub asks the endpoint of a cluster that it hears once, so it is a restart that asks again, and with its own way to the
+    /// members broken it would take out all that their clusters say is well. No restart may change an endpoint by itself.
+    pub(super) fn prove(&mut self, draft: &Draft<'_>, facts: &Facts<'_>) -> bool {
+        let Draft { name, memory, .. } = draft;
+        let policy = &facts.server.spec.endpoints;
+        let withheld = policy.probe == ProbePolicy::Required && !self.goes_on(memory);
+        match reach(draft.facts.probe.as_ref(), &self.addresses, self.port) {
+            Reach::Reached(_) => return true,
+            Reach::Unknown if !withheld => {}
+            Reach::Unknown => self.doubt(unproven(name, previous(facts, name))),
             Reach::Unreached(_, failure) => {
                 let path = "/cluster/<namespace>/<name>/-/ready";
                 let message = format!(
                     "the hub does not reach the model servers of {name} at port {} of its endpoint ({path}): {failure}; can the hub's Pod reach these addresses?",
                     self.port
                 );
-                let state = if required { State::False } else { State::True };
+                let state = if withheld { State::False } else { State::True };
                 self.doubt(StepFacts::of(state, reason::ENDPOINT_UNREACHABLE, message));
-                !required
             }
         }
+        !withheld
     }
 
     /// Is some of it published already, and did it lead to model servers?
@@ -100,6 +94,19 @@ impl Found {
         if self.verdict.state == State::True {
             self.verdict = verdict;
         }
+    }
+}
+
+/// What is said of an endpoint before the first answer: after a restart of the hub, what was said before.
+fn unproven(name: &ClusterName, previous: Option<&ClusterStatus>) -> StepFacts {
+    match previous {
+        Some(said) if said.reason == reason::ENDPOINT_UNREACHABLE => {
+            StepFacts::no(&said.reason, said.message.clone())
+        }
+        Some(_) | None => StepFacts::unknown(
+            reason::PROBING,
+            format!("the hub asks whether the endpoint of {name} leads to its model servers"),
+        ),
     }
 }
 

@@ -287,8 +287,21 @@ fn a_restart_of_the_hub_changes_nothing_of_what_has_to_be_reached() {
         given.cluster(name).probe = None;
     }
     assert_eq!(given.plan(), before);
-    answer(&mut given, "west", Some("503"));
-    assert_eq!(endpoints(&given.plan())[1], "west 203.0.113.2 down");
+    // It may be the hub's own way that is broken.
+    for name in ["east", "west"] {
+        answer(&mut given, name, Some("no answer"));
+    }
+    given.apply();
+    let plan = given.plan();
+    assert_eq!(endpoints(&plan), WELL);
+    assert_eq!(
+        condition(&plan.status, "EndpointPublish"),
+        "True EndpointUnreachable"
+    );
+    let addresses = &mut given.cluster("west").endpoint.as_mut().unwrap().addresses;
+    *addresses = vec!["203.0.113.9".to_owned()];
+    answer(&mut given, "west", Some("no answer"));
+    assert_eq!(endpoints(&given.plan())[1], "west 203.0.113.9 down");
 }
 
 #[test]
@@ -349,4 +362,20 @@ fn a_cluster_that_is_not_reached_is_no_other_that_serves() {
         endpoints(&given.plan()),
         ["east 203.0.113.1 down", "west 203.0.113.2 ready"]
     );
+}
+
+#[test]
+fn a_restart_of_the_hub_says_on_that_an_endpoint_is_not_reached_until_it_answers() {
+    let mut given = unreached();
+    let before = given.plan();
+    assert_eq!(
+        condition(&before.status, "Ready"),
+        "False EndpointUnreachable"
+    );
+    for name in ["east", "west"] {
+        given.cluster(name).probe = None;
+    }
+    assert_eq!(given.plan(), before);
+    answer(&mut given, "west", None);
+    assert_eq!(endpoints(&given.plan()), WELL);
 }
