@@ -71,10 +71,16 @@ pub struct Prober {
 /// One endpoint that is asked.
 #[derive(Debug)]
 struct Asked {
-    uid: String,
-    probe: Probe,
+    wish: Wish,
     failures: u32,
     answer: Option<ProbeFacts>,
+}
+
+/// What is asked. An answer counts while that is the same: a server that is made anew under its name has another UID.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Wish {
+    uid: String,
+    probe: Probe,
 }
 
 impl Prober {
@@ -89,12 +95,18 @@ impl Prober {
     }
 
     /// Puts what was answered into what is known of each cluster.
-    pub fn answers(&self, server: &ObjectKey, clusters: &mut BTreeMap<ClusterName, ClusterFacts>) {
+    pub fn answers(
+        &self,
+        server: &InferenceServer,
+        clusters: &mut BTreeMap<ClusterName, ClusterFacts>,
+    ) {
         let known = self.lock();
-        let Some(asked) = known.get(server) else {
+        let Some(asked) = known.get(&ObjectKey::of(server)) else {
             return;
         };
-        for (cluster, asked) in asked {
+        let uid = server.metadata.uid.as_deref().unwrap_or_default();
+        let ours = asked.iter().filter(|(_, asked)| asked.wish.uid == uid);
+        for (cluster, asked) in ours {
             if let Some(facts) = clusters.get_mut(cluster) {
                 facts.probe.clone_from(&asked.answer);
             }
@@ -107,20 +119,20 @@ impl Prober {
         let uid = server.uid().unwrap_or_default();
         let mut known = self.lock();
         let asked = known.entry(key.clone()).or_default();
-        asked.retain(|cluster, asked| probes.contains_key(cluster) && asked.uid == uid);
+        asked.retain(|cluster, asked| probes.contains_key(cluster) && asked.wish.uid == uid);
         for (cluster, probe) in probes {
-            let is_asked = asked
-                .get(cluster)
-                .is_some_and(|asked| asked.probe == *probe);
-            if is_asked {
-                continue;
-            }
-            let before = asked.remove(cluster).filter(|asked| {
-                asked.probe.addresses == probe.addresses && asked.probe.port == probe.port
-            });
-            let new = Asked {
+            let wish = Wish {
                 uid: uid.clone(),
                 probe: probe.clone(),
+            };
+            if asked.get(cluster).is_some_and(|asked| asked.wish == wish) {
+                continue;
+            }
+            let before = asked.remove(cluster).filter(|Asked { wish, .. }| {
+                wish.probe.addresses == probe.addresses && wish.probe.port == probe.port
+            });
+            let new = Asked {
+                wish,
                 failures: 0,
                 answer: before.and_then(|before| before.answer),
             };
@@ -144,13 +156,14 @@ impl Prober {
     }
 
     async fn probe(self: Arc<Self>, key: Key, changed: impl Fn(ObjectKey)) -> Next {
-        let Some((uid, probe)) = self.asked(&key) else {
+        let Some(wish) = self.asked(&key) else {
             return Next::Rest;
         };
+        let Wish { uid, probe } = &wish;
         let mut failure = "it has no address".to_owned();
         let mut reached = false;
         for address in &probe.addresses {
-            match self.ask_one(&key.0, *address, probe.port, &uid).await {
+            match self.ask_one(&key.0, *address, probe.port, uid).await {
                 Ok(()) => {
                     reached = true;
                     break;
@@ -159,13 +172,13 @@ impl Prober {
             }
         }
         let failure = (!reached).then_some(failure);
-        let next = match (&failure, probe.max_age_seconds) {
+        let next = match (&failure, wish.probe.max_age_seconds) {
             (Some(_), None) => Next::Retry,
             (Some(_), Some(age)) => Next::RetryWithin(Duration::from_secs(age.into())),
             (None, Some(age)) => Next::After(Duration::from_secs(age.into())),
             (None, None) => Next::Rest,
         };
-        if self.learn(&key, &probe, failure) {
+        if self.learn(&key, &wish, failure) {
             changed(key.0);
         }
         next
@@ -189,20 +202,20 @@ impl Prober {
         }
     }
 
-    fn asked(&self, (server, cluster): &Key) -> Option<(String, Probe)> {
+    fn asked(&self, (server, cluster): &Key) -> Option<Wish> {
         let known = self.lock();
         let asked = known.get(server)?.get(cluster)?;
-        Some((asked.uid.clone(), asked.probe.clone()))
+        Some(asked.wish.clone())
     }
 
     /// Keeps an answer, unless something else is asked meanwhile. Returns whether it is news.
-    fn learn(&self, (server, cluster): &Key, probe: &Probe, failure: Option<String>) -> bool {
+    fn learn(&self, (server, cluster): &Key, wish: &Wish, failure: Option<String>) -> bool {
         let at = self.clock.now();
         let mut known = self.lock();
         let asked = known
             .get_mut(server)
             .and_then(|asked| asked.get_mut(cluster));
-        let Some(asked) = asked.filter(|asked| asked.probe == *probe) else {
+        let Some(asked) = asked.filter(|asked| asked.wish == *wish) else {
             return false;
         };
         asked.failures = match failure {
@@ -217,13 +230,13 @@ impl Prober {
             tracing::info!(%server, %cluster, failure, "endpoint probed");
         }
         asked.answer = Some(ProbeFacts {
-            addresses: probe.addresses.clone(),
-            port: probe.port,
+            addresses: wish.probe.addresses.clone(),
+            port: wish.probe.port,
             at,
             failure,
         });
         // Also the same answer: that it is a newer one is news where its age counts.
-        is_other || probe.max_age_seconds.is_some()
+        is_other || wish.probe.max_age_seconds.is_some()
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, BTreeMap<ClusterName, Asked>>> {

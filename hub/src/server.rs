@@ -201,7 +201,7 @@ impl Reconciler {
             facts.endpoint = provider.resolve(&target);
         }
         resolver.resolve(key, &mut clusters);
-        prober.answers(key, &mut clusters);
+        prober.answers(&server, &mut clusters);
         let facts = Facts {
             server: &server,
             profile: profile.as_deref(),

@@ -11,6 +11,8 @@ use super::*;
 #[derive(Clone, Default)]
 struct Fake {
     well: Arc<Mutex<BTreeSet<SocketAddr>>>,
+    /// What answers late, and when.
+    late: Arc<Mutex<BTreeMap<SocketAddr, Duration>>>,
     asked: Arc<AtomicUsize>,
 }
 
@@ -25,6 +27,11 @@ impl Fake {
         }
     }
 
+    fn delay(&self, address: &str, delay: Duration) {
+        let address = address.parse().unwrap();
+        self.late.lock().unwrap().insert(address, delay);
+    }
+
     fn asked(&self) -> usize {
         self.asked.load(Ordering::Relaxed)
     }
@@ -33,11 +40,20 @@ impl Fake {
 impl Ask for Fake {
     fn ask(&self, question: Question) -> BoxFuture<'static, Result<(), String>> {
         assert_eq!(question.path, "/cluster/team/llama/-/ready");
-        assert_eq!(question.uid, "uid-1");
         self.asked.fetch_add(1, Ordering::Relaxed);
         let well = self.well.lock().unwrap().contains(&question.address);
-        let answer = if well { Ok(()) } else { Err("no".to_owned()) };
-        Box::pin(std::future::ready(answer))
+        let answer = if well {
+            Ok(())
+        } else {
+            Err(format!("no {}", question.uid))
+        };
+        let late = self.late.lock().unwrap().get(&question.address).copied();
+        Box::pin(async move {
+            if let Some(late) = late {
+                tokio::time::sleep(late).await;
+            }
+            answer
+        })
     }
 }
 
@@ -65,26 +81,22 @@ impl Running {
     }
 
     fn wish(&self, addresses: &[&str], max_age_seconds: Option<u32>) {
-        let probe = Probe {
-            addresses: addresses
-                .iter()
-                .map(|address| address.parse().unwrap())
-                .collect(),
-            port: 80,
-            max_age_seconds,
-        };
-        let server = crate::contract::server("team", "llama");
-        let mut server = server;
-        server.metadata.uid = Some("uid-1".to_owned());
+        self.ask(&server("uid-1"), probe(addresses, max_age_seconds));
+    }
+
+    fn ask(&self, server: &InferenceServer, probe: Probe) {
         let probes = [("east".parse().unwrap(), probe)].into();
-        self.prober.wish(&server, &probes);
+        self.prober.wish(server, &probes);
     }
 
     /// Why the endpoint is not reached, or `reached`, or `unknown`.
     fn known(&self) -> String {
+        self.known_of("uid-1")
+    }
+
+    fn known_of(&self, uid: &str) -> String {
         let mut clusters = [("east".parse().unwrap(), ClusterFacts::default())].into();
-        let key = ObjectKey::new("team", "llama");
-        self.prober.answers(&key, &mut clusters);
+        self.prober.answers(&server(uid), &mut clusters);
         let facts = clusters.into_values().next().unwrap();
         let probe = facts.probe.map(|probe| probe.failure);
         let failure = probe.map(|failure| failure.unwrap_or_else(|| "reached".to_owned()));
@@ -99,6 +111,24 @@ impl Running {
     async fn pass(&self, seconds: u64) {
         // The clock is paused: it moves on once nothing else is left to do.
         tokio::time::sleep(Duration::from_secs(seconds)).await;
+    }
+}
+
+/// The server of that UID: all are called `team/llama`.
+fn server(uid: &str) -> InferenceServer {
+    let mut server = crate::contract::server("team", "llama");
+    server.metadata.uid = Some(uid.to_owned());
+    server
+}
+
+fn probe(addresses: &[&str], max_age_seconds: Option<u32>) -> Probe {
+    Probe {
+        addresses: addresses
+            .iter()
+            .map(|address| address.parse().unwrap())
+            .collect(),
+        port: 80,
+        max_age_seconds,
     }
 }
 
@@ -140,7 +170,7 @@ async fn an_endpoint_that_is_not_reached_is_told_once_and_asked_on() {
     let mut running = Running::new();
     running.wish(&["203.0.113.1"], None);
     running.woken().await;
-    assert_eq!(running.known(), "203.0.113.1: no");
+    assert_eq!(running.known(), "203.0.113.1: no uid-1");
     running.pass(600).await;
     assert!(
         running.woken.try_recv().is_err(),
@@ -161,7 +191,7 @@ async fn an_answer_that_is_to_be_young_is_asked_for_again() {
     assert_eq!(running.fake.asked(), 3);
     running.fake.set("203.0.113.1:80", false);
     running.pass(60).await;
-    assert_eq!(running.known(), "203.0.113.1: no");
+    assert_eq!(running.known(), "203.0.113.1: no uid-1");
 }
 
 #[tokio::test(start_paused = true)]
@@ -186,5 +216,24 @@ async fn another_address_is_asked_anew() {
     running.wish(&["203.0.113.9"], None);
     assert_eq!(running.known(), "unknown");
     running.woken().await;
-    assert_eq!(running.known(), "203.0.113.9: no");
+    assert_eq!(running.known(), "203.0.113.9: no uid-1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_to_a_former_server_of_that_name_is_not_the_new_ones() {
+    let mut running = Running::new();
+    running.fake.set("203.0.113.1:80", true);
+    running.fake.delay("203.0.113.1:80", Duration::from_secs(2));
+    running.wish(&["203.0.113.1"], None);
+    running.woken().await;
+    assert_eq!(running.known_of("uid-2"), "unknown");
+    // The question of the former one is on its way when the new one is asked.
+    running.wish(&["203.0.113.1"], Some(40));
+    running.pass(1).await;
+    running.ask(&server("uid-2"), probe(&["203.0.113.1"], Some(40)));
+    running.fake.set("203.0.113.1:80", false);
+    running.pass(2).await;
+    assert_eq!(running.known_of("uid-2"), "unknown");
+    running.pass(60).await;
+    assert_eq!(running.known_of("uid-2"), "203.0.113.1: no uid-2");
 }
