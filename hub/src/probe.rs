@@ -13,11 +13,12 @@ use std::{
 };
 
 use crds::{ClusterName, v1alpha1::InferenceServer};
-use futures::future::BoxFuture;
+use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use hub_plan::{
     facts::ClusterFacts,
     probe::{Probe, ProbeFacts},
 };
+use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 use operator::{
     cache::ObjectKey,
@@ -27,7 +28,7 @@ use operator::{
 pub use self::http::Http;
 use crate::clock::Clock;
 
-/// Probes at once. Each waits for its answer; those of dead endpoints leave room for others.
+/// Probes at once, each of a few addresses. A dead endpoint holds a place for as long as the timeout; who waits longest is next.
 const PROBES_AT_ONCE: usize = 64;
 /// An address that has not answered by then does not.
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -159,29 +160,41 @@ impl Prober {
         let Some(wish) = self.asked(&key) else {
             return Next::Rest;
         };
-        let Wish { uid, probe } = &wish;
-        let mut failure = "it has no address".to_owned();
-        let mut reached = false;
-        for address in &probe.addresses {
-            match self.ask_one(&key.0, *address, probe.port, uid).await {
-                Ok(()) => {
-                    reached = true;
-                    break;
-                }
-                Err(why) => failure = format!("{address}: {why}"),
-            }
-        }
-        let failure = (!reached).then_some(failure);
+        // A failure says nothing of what came after it was asked for, and a good answer nothing of what was before it.
+        let asked_at = self.clock.now();
+        let failure = self.ask_all(&key.0, &wish).await;
         let next = match (&failure, wish.probe.max_age_seconds) {
             (Some(_), None) => Next::Retry,
             (Some(_), Some(age)) => Next::RetryWithin(Duration::from_secs(age.into())),
             (None, Some(age)) => Next::After(Duration::from_secs(age.into())),
             (None, None) => Next::Rest,
         };
-        if self.learn(&key, &wish, failure) {
+        if self.learn(&key, &wish, failure, asked_at) {
             changed(key.0);
         }
         next
+    }
+
+    /// Asks all addresses at once: the first good answer speaks for them, and where there is none the first address does. Returns
+    /// why there is none.
+    async fn ask_all(&self, server: &ObjectKey, Wish { uid, probe }: &Wish) -> Option<String> {
+        let ask = |address: IpAddr| async move {
+            let answer = self.ask_one(server, address, probe.port, uid).await;
+            answer.map_err(|why| (address, why))
+        };
+        let mut answers: FuturesUnordered<_> = probe.addresses.iter().copied().map(ask).collect();
+        let mut failures = BTreeMap::new();
+        while let Some(answer) = answers.next().await {
+            match answer {
+                Ok(()) => return None,
+                Err((address, why)) => failures.insert(address, why),
+            };
+        }
+        let failure = failures.into_iter().next();
+        Some(failure.map_or_else(
+            || "it has no address".to_owned(),
+            |(address, why)| format!("{address}: {why}"),
+        ))
     }
 
     async fn ask_one(
@@ -209,8 +222,17 @@ impl Prober {
     }
 
     /// Keeps an answer, unless something else is asked meanwhile. Returns whether it is news.
-    fn learn(&self, (server, cluster): &Key, wish: &Wish, failure: Option<String>) -> bool {
-        let at = self.clock.now();
+    fn learn(
+        &self,
+        (server, cluster): &Key,
+        wish: &Wish,
+        failure: Option<String>,
+        asked_at: Timestamp,
+    ) -> bool {
+        let at = match failure {
+            Some(_) => asked_at,
+            None => self.clock.now(),
+        };
         let mut known = self.lock();
         let asked = known
             .get_mut(server)

@@ -43,7 +43,7 @@ pub struct ProbeFacts {
     pub addresses: Vec<IpAddr>,
     /// Their port.
     pub port: u16,
-    /// When the answer came, or was given up.
+    /// When the good answer came; when the endpoint was asked that gave none.
     pub at: Timestamp,
     /// Why there was no good one, in a few words.
     pub failure: Option<String>,

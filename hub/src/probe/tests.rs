@@ -8,15 +8,28 @@ use tokio::sync::mpsc;
 use super::*;
 
 /// Endpoints that answer as they are told.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct Fake {
+    clock: Clock,
     well: Arc<Mutex<BTreeSet<SocketAddr>>>,
     /// What answers late, and when.
     late: Arc<Mutex<BTreeMap<SocketAddr, Duration>>>,
     asked: Arc<AtomicUsize>,
+    /// When it was asked last.
+    asked_at: Arc<Mutex<Option<Timestamp>>>,
 }
 
 impl Fake {
+    fn new(clock: Clock) -> Self {
+        Self {
+            clock,
+            well: Arc::default(),
+            late: Arc::default(),
+            asked: Arc::default(),
+            asked_at: Arc::default(),
+        }
+    }
+
     fn set(&self, address: &str, well: bool) {
         let address = address.parse().unwrap();
         let mut all = self.well.lock().unwrap();
@@ -41,6 +54,7 @@ impl Ask for Fake {
     fn ask(&self, question: Question) -> BoxFuture<'static, Result<(), String>> {
         assert_eq!(question.path, "/cluster/team/llama/-/ready");
         self.asked.fetch_add(1, Ordering::Relaxed);
+        *self.asked_at.lock().unwrap() = Some(self.clock.now());
         let well = self.well.lock().unwrap().contains(&question.address);
         let answer = if well {
             Ok(())
@@ -65,8 +79,9 @@ struct Running {
 
 impl Running {
     fn new() -> Self {
-        let fake = Fake::default();
-        let prober = Arc::new(Prober::new(fake.clone(), Clock::start()));
+        let clock = Clock::start();
+        let fake = Fake::new(clock);
+        let prober = Arc::new(Prober::new(fake.clone(), clock));
         let (waker, woken) = mpsc::channel(100);
         let run = Arc::clone(&prober).run(move |server| {
             // The test may be over, or not care.
@@ -94,11 +109,14 @@ impl Running {
         self.known_of("uid-1")
     }
 
-    fn known_of(&self, uid: &str) -> String {
+    fn answer(&self, uid: &str) -> Option<ProbeFacts> {
         let mut clusters = [("east".parse().unwrap(), ClusterFacts::default())].into();
         self.prober.answers(&server(uid), &mut clusters);
-        let facts = clusters.into_values().next().unwrap();
-        let probe = facts.probe.map(|probe| probe.failure);
+        clusters.into_values().next().unwrap().probe
+    }
+
+    fn known_of(&self, uid: &str) -> String {
+        let probe = self.answer(uid).map(|probe| probe.failure);
         let failure = probe.map(|failure| failure.unwrap_or_else(|| "reached".to_owned()));
         failure.unwrap_or_else(|| "unknown".to_owned())
     }
@@ -220,6 +238,34 @@ async fn another_address_is_asked_anew() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn addresses_that_do_not_answer_keep_no_other_waiting() {
+    let running = Running::new();
+    let dead = ["203.0.113.1", "203.0.113.2", "203.0.113.3"];
+    for address in dead {
+        running
+            .fake
+            .delay(&format!("{address}:80"), Duration::from_hours(1));
+    }
+    running.fake.set("203.0.113.4:80", true);
+    running.wish(&[&dead[..], &["203.0.113.4"]].concat(), None);
+    running.pass(1).await;
+    assert_eq!(running.known(), "reached");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whichever_address_fails_first_the_same_failure_is_told() {
+    let running = Running::new();
+    for (first, second) in [(1, 2), (2, 1)] {
+        for (address, late) in [("203.0.113.1:80", first), ("203.0.113.2:80", second)] {
+            running.fake.delay(address, Duration::from_secs(late));
+        }
+        running.wish(&["203.0.113.1", "203.0.113.2"], Some(40));
+        running.pass(100).await;
+        assert_eq!(running.known(), "203.0.113.1: no uid-1");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_answer_to_a_former_server_of_that_name_is_not_the_new_ones() {
     let mut running = Running::new();
     running.fake.set("203.0.113.1:80", true);
@@ -236,4 +282,17 @@ async fn an_answer_to_a_former_server_of_that_name_is_not_the_new_ones() {
     assert_eq!(running.known_of("uid-2"), "unknown");
     running.pass(60).await;
     assert_eq!(running.known_of("uid-2"), "203.0.113.1: no uid-2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_counts_from_when_it_was_asked_for_and_a_good_answer_from_when_it_came() {
+    let mut running = Running::new();
+    for well in [false, true] {
+        running.fake.set("203.0.113.1:80", well);
+        running.wish(&["203.0.113.1"], Some(40));
+        running.woken().await;
+        let asked_at = running.fake.asked_at.lock().unwrap().unwrap();
+        let at = running.answer("uid-1").unwrap().at;
+        assert_eq!(asked_at < at, well, "asked at {asked_at}, counts from {at}");
+    }
 }
