@@ -35,7 +35,7 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 /// A gateway takes a moment to carry out a route that it has accepted: an endpoint is not called unreachable before so many
 /// probes in a row went wrong.
 const FAILURES_TOLD: u32 = 4;
-/// The pauses after failures.
+/// The pauses after failures, where the plan asks for none that are shorter.
 const BACKOFF: Backoff = Backoff {
     first: Duration::from_millis(500),
     last: Duration::from_mins(5),
@@ -163,10 +163,15 @@ impl Prober {
         // A failure says nothing of what came after it was asked for, and a good answer nothing of what was before it.
         let asked_at = self.clock.now();
         let failure = self.ask_all(&key.0, &wish).await;
-        let next = match (&failure, wish.probe.max_age_seconds) {
+        let pause = match &failure {
+            Some(_) => wish.probe.retry_seconds,
+            None => wish.probe.max_age_seconds,
+        };
+        let pause = pause.map(|seconds| Duration::from_secs(seconds.into()));
+        let next = match (&failure, pause) {
             (Some(_), None) => Next::Retry,
-            (Some(_), Some(age)) => Next::RetryWithin(Duration::from_secs(age.into())),
-            (None, Some(age)) => Next::After(Duration::from_secs(age.into())),
+            (Some(_), Some(most)) => Next::RetryWithin(most),
+            (None, Some(age)) => Next::After(age),
             (None, None) => Next::Rest,
         };
         if self.learn(&key, &wish, failure, asked_at) {

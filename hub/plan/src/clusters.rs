@@ -9,7 +9,8 @@ use std::{collections::BTreeMap, net::IpAddr};
 use crds::{
     ClusterName,
     v1alpha1::{
-        ClusterState, ClusterStatus, ClusterTarget, DeletionPolicy, EndpointPolicy, Replicas,
+        ClusterState, ClusterStatus, ClusterTarget, DeletionPolicy, EndpointPolicy, ProbePolicy,
+        Replicas,
     },
 };
 use k8s_openapi::jiff::Timestamp;
@@ -280,14 +281,24 @@ impl Draft<'_> {
         cluster
     }
 
-    /// A new endpoint is asked once; that of a cluster which can't be heard again and again, once its grace is over.
+    /// A new endpoint is asked once; that of a cluster which can't be heard again and again, once its grace is over. One that the
+    /// traffic waits for does not wait for a long back-off.
     fn probe(&self, policy: &EndpointPolicy, found: &endpoint::Found) -> Option<Probe> {
-        let max_age = match self.silence {
+        let grace = Some(policy.grace_seconds);
+        let (max_age_seconds, retry_seconds) = match self.silence {
             Silence::Quiet { .. } => return None,
-            Silence::Lost { .. } => Some(policy.grace_seconds),
-            Silence::Heard | Silence::Settling { .. } => None,
+            Silence::Lost { .. } => (grace, grace),
+            Silence::Heard | Silence::Settling { .. } => {
+                let is_required = policy.probe == ProbePolicy::Required;
+                (None, grace.filter(|_| is_required))
+            }
         };
-        Some(Probe::of(&found.addresses, found.port, max_age))
+        Some(Probe {
+            addresses: probe::asked(&found.addresses),
+            port: found.port,
+            max_age_seconds,
+            retry_seconds,
+        })
     }
 
     fn endpoint(&self, facts: &Facts<'_>, now: Timestamp) -> endpoint::Found {

@@ -24,16 +24,13 @@ pub struct Probe {
     pub port: u16,
     /// An answer that is older, in seconds, is asked for again; `None`: one good answer is enough.
     pub max_age_seconds: Option<u32>,
+    /// What did not answer is asked again after so many seconds at the latest; `None`: by the back-off alone.
+    pub retry_seconds: Option<u32>,
 }
 
-impl Probe {
-    pub(crate) fn of(addresses: &[IpAddr], port: u16, max_age_seconds: Option<u32>) -> Self {
-        Self {
-            addresses: addresses.iter().take(ADDRESSES_MAX).copied().collect(),
-            port,
-            max_age_seconds,
-        }
-    }
+/// Those of an endpoint's addresses that are asked.
+pub(crate) fn asked(addresses: &[IpAddr]) -> Vec<IpAddr> {
+    addresses.iter().take(ADDRESSES_MAX).copied().collect()
 }
 
 /// What the last probe of an endpoint brought.
@@ -66,9 +63,8 @@ pub(crate) fn reach<'a>(
     addresses: &[IpAddr],
     port: u16,
 ) -> Reach<'a> {
-    let asked = Probe::of(addresses, port, None);
     match probe {
-        Some(probe) if probe.addresses == asked.addresses && probe.port == port => {
+        Some(probe) if probe.addresses == asked(addresses) && probe.port == port => {
             match &probe.failure {
                 None => Reach::Reached(probe.at),
                 Some(failure) => Reach::Unreached(probe.at, failure),

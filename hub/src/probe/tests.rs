@@ -147,6 +147,7 @@ fn probe(addresses: &[&str], max_age_seconds: Option<u32>) -> Probe {
             .collect(),
         port: 80,
         max_age_seconds,
+        retry_seconds: max_age_seconds,
     }
 }
 
@@ -282,6 +283,23 @@ async fn an_answer_to_a_former_server_of_that_name_is_not_the_new_ones() {
     assert_eq!(running.known_of("uid-2"), "unknown");
     running.pass(60).await;
     assert_eq!(running.known_of("uid-2"), "203.0.113.1: no uid-2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_to_be_reached_is_asked_again_before_the_back_off_is_long() {
+    let running = Running::new();
+    let required = Probe {
+        retry_seconds: Some(40),
+        ..probe(&["203.0.113.1"], None)
+    };
+    running.ask(&server("uid-1"), required);
+    running.pass(3600).await;
+    running.fake.set("203.0.113.1:80", true);
+    running.pass(41).await;
+    assert_eq!(running.known(), "reached");
+    let asked = running.fake.asked();
+    running.pass(3600).await;
+    assert_eq!(running.fake.asked(), asked, "one good answer is enough");
 }
 
 #[tokio::test(start_paused = true)]

@@ -45,8 +45,11 @@ fn probe(plan: &Planned, name: &str) -> Option<String> {
         addresses,
         port,
         max_age_seconds,
+        retry_seconds,
     } = plan.probes.get(&cluster(name))?;
-    Some(format!("{addresses:?} {port} {max_age_seconds:?}"))
+    Some(format!(
+        "{addresses:?} {port} {max_age_seconds:?} {retry_seconds:?}"
+    ))
 }
 
 fn message(plan: &Planned, kind: &str) -> String {
@@ -62,7 +65,7 @@ fn each_endpoint_that_leads_somewhere_is_asked_once() {
     let plan = given.plan();
     assert_eq!(
         probe(&plan, "east").as_deref(),
-        Some("[203.0.113.1] 80 None")
+        Some("[203.0.113.1] 80 None None")
     );
     assert_eq!(probe(&plan, "west"), None, "nobody is there to answer");
     assert!(asked(ProbePolicy::Off).plan().probes.is_empty());
@@ -148,7 +151,8 @@ fn an_answer_of_other_addresses_says_nothing() {
     );
     assert_eq!(
         probe(&plan, "east").as_deref(),
-        Some("[203.0.113.9] 80 None")
+        Some("[203.0.113.9] 80 None Some(40)"),
+        "what has to be reached is asked again within a grace"
     );
 }
 
@@ -163,7 +167,7 @@ fn a_silent_cluster_is_asked_once_its_grace_is_over_and_stays_until_then() {
     assert_eq!(endpoints(&plan), WELL);
     assert_eq!(
         probe(&plan, "west").as_deref(),
-        Some("[203.0.113.2] 80 Some(40)")
+        Some("[203.0.113.2] 80 Some(40) Some(40)")
     );
 }
 
