@@ -2,12 +2,7 @@
 
 use std::{collections::BTreeSet, net::IpAddr};
 
-use crds::{
-    ClusterName,
-    condition::State,
-    reason,
-    v1alpha1::{ClusterStatus, ProbePolicy},
-};
+use crds::{ClusterName, condition::State, reason, v1alpha1::ProbePolicy};
 use k8s_openapi::jiff::Timestamp;
 
 use super::{Draft, bounds::Bounds, previous};
@@ -63,18 +58,31 @@ impl Found {
         let Draft { name, memory, .. } = draft;
         let policy = &facts.server.spec.endpoints;
         let withheld = policy.probe == ProbePolicy::Required && !self.goes_on(memory);
+        let unreachable = |message: String| {
+            let state = if withheld { State::False } else { State::True };
+            StepFacts::of(state, reason::ENDPOINT_UNREACHABLE, message)
+        };
         match reach(draft.facts.probe.as_ref(), &self.addresses, self.port) {
             Reach::Reached(_) => return true,
-            Reach::Unknown if !withheld => {}
-            Reach::Unknown => self.doubt(unproven(name, previous(facts, name))),
+            Reach::Unknown => {
+                // After a restart, and until the first answer, what was said before.
+                let said = previous(facts, name);
+                let said = said.filter(|said| said.reason == reason::ENDPOINT_UNREACHABLE);
+                if let Some(said) = said {
+                    self.doubt(unreachable(said.message.clone()));
+                } else if withheld {
+                    let message = format!(
+                        "the hub asks whether the endpoint of {name} leads to its model servers"
+                    );
+                    self.doubt(StepFacts::unknown(reason::PROBING, message));
+                }
+            }
             Reach::Unreached(_, failure) => {
                 let path = "/cluster/<namespace>/<name>/-/ready";
-                let message = format!(
+                self.doubt(unreachable(format!(
                     "the hub does not reach the model servers of {name} at port {} of its endpoint ({path}): {failure}; can the hub's Pod reach these addresses?",
                     self.port
-                );
-                let state = if withheld { State::False } else { State::True };
-                self.doubt(StepFacts::of(state, reason::ENDPOINT_UNREACHABLE, message));
+                )));
             }
         }
         !withheld
@@ -94,19 +102,6 @@ impl Found {
         if self.verdict.state == State::True {
             self.verdict = verdict;
         }
-    }
-}
-
-/// What is said of an endpoint before the first answer: after a restart of the hub, what was said before.
-fn unproven(name: &ClusterName, previous: Option<&ClusterStatus>) -> StepFacts {
-    match previous {
-        Some(said) if said.reason == reason::ENDPOINT_UNREACHABLE => {
-            StepFacts::no(&said.reason, said.message.clone())
-        }
-        Some(_) | None => StepFacts::unknown(
-            reason::PROBING,
-            format!("the hub asks whether the endpoint of {name} leads to its model servers"),
-        ),
     }
 }
 

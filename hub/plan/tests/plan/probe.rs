@@ -383,3 +383,18 @@ fn a_restart_of_the_hub_says_on_that_an_endpoint_is_not_reached_until_it_answers
     answer(&mut given, "west", None);
     assert_eq!(endpoints(&given.plan()), WELL);
 }
+
+#[test]
+fn a_restart_of_the_hub_says_on_that_an_endpoint_which_takes_traffic_is_not_reached() {
+    let mut given = asked(ProbePolicy::Warn);
+    answer(&mut given, "west", Some("no answer"));
+    given.apply();
+    let before = given.plan();
+    given.cluster("west").probe = None;
+    assert_eq!(given.plan(), before);
+    answer(&mut given, "west", None);
+    assert_eq!(
+        condition(&given.plan().status, "EndpointPublish"),
+        "True Provisioned"
+    );
+}
