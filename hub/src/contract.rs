@@ -149,6 +149,7 @@ async fn sync(
         let publication = Publication {
             server,
             plan: &plan,
+            routed: true,
         };
         if publisher.is_synced(&publication) {
             let there = publisher.get(server);

@@ -17,7 +17,8 @@ use crate::{
 
 /// Keeps the routes of servers. The intent is said in the words of the Gateway API, whatever it is turned into.
 pub trait Routing: Send + Sync {
-    /// Is what is there what is wanted? Then nothing is written.
+    /// Is what is there what is wanted? Then nothing is written, and what only other routes lead to may go. With no routes in the
+    /// intent: is nothing of the server's left? What it is led to, and its finalizer, wait for that.
     fn is_synced(&self, intent: &RouteIntent<'_>) -> bool;
 
     /// Makes what is there what is wanted: with no routes in the intent, nothing of the server's is left. Idempotent.
@@ -57,6 +58,16 @@ impl GatewayRoutes {
         Self { caches, applier }
     }
 
+    /// Is another route of the server's there? One that is on its way out leads on until it is gone.
+    fn is_left(&self, intent: &RouteIntent<'_>) -> bool {
+        let wanted = |route: &HttpRoute| {
+            let mut wanted = intent.routes.iter();
+            wanted.any(|wanted| wanted.metadata.name == route.metadata.name)
+        };
+        let there = self.caches.routes_of(intent.server);
+        there.iter().any(|route| !wanted(route))
+    }
+
     async fn write(&self, intent: &RouteIntent<'_>) -> Result<Synced, Failure> {
         let mut written = Written::default();
         let routes = differing(&self.caches.routes, intent.routes, &mut written);
@@ -76,7 +87,7 @@ impl Routing for GatewayRoutes {
         let mut written = Written::default();
         differing(&self.caches.routes, intent.routes, &mut written).is_empty()
             && written.failures.is_empty()
-            && intent.surplus.is_empty()
+            && !self.is_left(intent)
     }
 
     fn sync<'a>(&'a self, intent: &'a RouteIntent<'a>) -> BoxFuture<'a, Result<Synced, Failure>> {

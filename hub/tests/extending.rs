@@ -73,6 +73,10 @@ impl Publisher for StorePublisher {
             Ok(Synced { wrote, wait: None })
         })
     }
+
+    fn is_deleted(&self, server: &InferenceServer) -> bool {
+        !self.store.lock().unwrap().contains_key(&key(server))
+    }
 }
 
 #[tokio::test]
@@ -104,6 +108,10 @@ async fn a_publisher_that_forgets_to_take_away_breaks_its_contract() {
 
         fn delete<'a>(&'a self, _: &'a InferenceServer) -> BoxFuture<'a, Result<Synced, Failure>> {
             Box::pin(std::future::ready(Ok(Synced::default())))
+        }
+
+        fn is_deleted(&self, server: &InferenceServer) -> bool {
+            self.0.is_deleted(server)
         }
     }
     let [a, b] = ["a", "b"].map(|name| contract::server("team", name));

@@ -48,7 +48,7 @@ impl DiscoverySlices {
         self.applier
             .put_all(&self.caches.services, services, &mut written)
             .await;
-        let slices = differing(&self.caches.slices, &plan.slices, &mut written);
+        let slices = self.slices(publication, &mut written);
         let mut wait = None;
         let mut due: Vec<Desired> = Vec::new();
         for slice in slices {
@@ -62,11 +62,26 @@ impl DiscoverySlices {
             .await;
         if wait.is_none() && written.failures.is_empty() {
             let namespace = publication.server.namespace().unwrap_or_default();
+            let surplus = surplus(publication);
             self.applier
-                .delete_all(&self.caches, &namespace, &plan.surplus, &mut written)
+                .delete_all(&self.caches, &namespace, &surplus, &mut written)
                 .await;
         }
         written.synced(wait)
+    }
+
+    /// The slices that differ.
+    fn slices(&self, publication: &Publication<'_>, written: &mut Written) -> Vec<Desired> {
+        let plan = publication.plan;
+        let mut slices = differing(&self.caches.slices, &plan.slices, written);
+        if !publication.routed {
+            slices.extend(differing(
+                &self.caches.slices,
+                &plan.retired.slices,
+                written,
+            ));
+        }
+        slices
     }
 
     async fn remove(&self, server: &InferenceServer) -> Result<Synced, Failure> {
@@ -95,7 +110,7 @@ impl Publisher for DiscoverySlices {
     }
 
     fn is_synced(&self, publication: &Publication<'_>) -> bool {
-        publication.plan.surplus.is_empty() && self.is_published(publication)
+        surplus(publication).is_empty() && self.is_published(publication)
     }
 
     /// Service and slices are compared field by field, so that whatever another hand changes is put right.
@@ -103,7 +118,7 @@ impl Publisher for DiscoverySlices {
         let plan = publication.plan;
         let mut written = Written::default();
         let services = differing(&self.caches.services, &plan.services, &mut written);
-        let slices = differing(&self.caches.slices, &plan.slices, &mut written);
+        let slices = self.slices(publication, &mut written);
         services.is_empty() && slices.is_empty() && written.failures.is_empty()
     }
 
@@ -117,4 +132,20 @@ impl Publisher for DiscoverySlices {
     fn delete<'a>(&'a self, server: &'a InferenceServer) -> BoxFuture<'a, Result<Synced, Failure>> {
         Box::pin(self.remove(server))
     }
+
+    /// What was told to go is not there any more. That it is gone, the plan waits for.
+    fn is_deleted(&self, server: &InferenceServer) -> bool {
+        let observed = self.caches.discovery(server);
+        let slices = observed.slices.iter().map(|slice| &slice.metadata);
+        let services = observed.services.iter().map(|service| &service.metadata);
+        let mut there = slices.chain(services);
+        there.all(|meta| meta.deletion_timestamp.is_some())
+    }
+}
+
+/// What may go.
+fn surplus(publication: &Publication<'_>) -> Vec<Reference> {
+    let plan = publication.plan;
+    let retired = plan.retired.surplus.iter().filter(|_| publication.routed);
+    plan.surplus.iter().chain(retired).cloned().collect()
 }
