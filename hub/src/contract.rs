@@ -28,6 +28,12 @@ pub fn pass(server: &InferenceServer) -> Pass {
     Pass::new(ObjectKey::of(server), Arc::new(server.clone()), plan)
 }
 
+/// What is planned for that server where these objects are there already.
+#[cfg(test)]
+pub(crate) fn planned(server: &InferenceServer, observed: Observed) -> Plan {
+    sample::plan(server, Sample::Both, observed, BTreeMap::new())
+}
+
 /// A rule that is broken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{rule}: {seen}")]

@@ -71,7 +71,8 @@ pub trait Publisher: Send + Sync {
         self.get(publication.server) == publication.plan.endpoints
     }
 
-    /// Is all of it published, whatever else is? Routes to it are written then.
+    /// May routes lead to it? Routes are written then. It need not be all of it: what can't be published of one cluster should
+    /// keep no other from being reached.
     fn is_published(&self, publication: &Publication<'_>) -> bool {
         self.is_synced(publication)
     }

@@ -26,6 +26,8 @@ mod clock;
 pub mod contract;
 pub mod endpoints;
 pub mod enrollment;
+#[cfg(test)]
+mod fake;
 pub mod metrics;
 pub mod models;
 pub mod observe;

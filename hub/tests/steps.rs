@@ -156,6 +156,7 @@ fn refusal(passing: bool) -> Failure {
         reason: "ApplyRefused".to_owned(),
         message: "Service llama-endpoints: no".to_owned(),
         passing,
+        again: Again::OnEvent,
     }
 }
 
