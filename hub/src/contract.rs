@@ -31,7 +31,12 @@ pub fn pass(server: &InferenceServer) -> Pass {
 /// What is planned for that server where these objects are there already.
 #[cfg(test)]
 pub(crate) fn planned(server: &InferenceServer, observed: Observed) -> Plan {
-    sample::plan(server, Sample::Both, observed, BTreeMap::new())
+    let sample = if server.spec.decommission {
+        Sample::None
+    } else {
+        Sample::Both
+    };
+    sample::plan(server, sample, observed, BTreeMap::new())
 }
 
 /// A rule that is broken.

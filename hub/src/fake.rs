@@ -22,6 +22,7 @@ use crate::observe::Caches;
 /// Where an API server has what the hub writes of the namespace `team`.
 pub(crate) const SERVICES: &str = "/api/v1/namespaces/team/services";
 pub(crate) const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/team/endpointslices";
+pub(crate) const ROUTES: &str = "/apis/gateway.networking.k8s.io/v1/namespaces/team/httproutes";
 pub(crate) const SERVERS: &str = "/apis/inferfleet.io/v1alpha1/namespaces/team/inferenceservers";
 
 /// Clones are one.
@@ -90,6 +91,17 @@ impl FakeApi {
         self.held(|held| {
             held.stamp(path, &mut object);
             held.objects.insert(path.to_owned(), object);
+        });
+    }
+
+    /// Somebody else has applied the object of that name.
+    pub(crate) fn disown(&self, name: &str) {
+        let end = format!("/{name}");
+        self.held(|held| {
+            let mut objects = held.objects.iter_mut();
+            let found = objects.find(|(path, _)| path.ends_with(&end));
+            let (_, object) = found.unwrap();
+            object["metadata"]["managedFields"][0]["manager"] = "somebody".into();
         });
     }
 
