@@ -169,3 +169,15 @@ async fn what_routes_may_still_lead_to_is_kept_right_until_they_are_as_planned()
     world.sync(&world.plan(), true).await.unwrap();
     assert_eq!((world.api.get(slice), world.api.get(class)), (None, None));
 }
+
+#[tokio::test]
+async fn the_hubs_own_publisher_keeps_its_contract() {
+    let World {
+        caches, publisher, ..
+    } = World::with(&[]);
+    let [a, b] = ["a", "b"].map(|name| contract::server("team", name));
+    let observed = |server: &InferenceServer| caches.discovery(server);
+    contract::publisher(&publisher, [&a, &b], observed)
+        .await
+        .unwrap();
+}
