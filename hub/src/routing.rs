@@ -1,5 +1,8 @@
 //! The discovery routes of servers: how clients at the hub's Gateway get to what is published. A build of the hub may replace it.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use crds::{condition::Verdict, v1alpha1::InferenceServer};
@@ -58,16 +61,6 @@ impl GatewayRoutes {
         Self { caches, applier }
     }
 
-    /// Is another route of the server's there? One that is on its way out leads on until it is gone.
-    fn is_left(&self, intent: &RouteIntent<'_>) -> bool {
-        let wanted = |route: &HttpRoute| {
-            let mut wanted = intent.routes.iter();
-            wanted.any(|wanted| wanted.metadata.name == route.metadata.name)
-        };
-        let there = self.caches.routes_of(intent.server);
-        there.iter().any(|route| !wanted(route))
-    }
-
     async fn write(&self, intent: &RouteIntent<'_>) -> Result<Synced, Failure> {
         let mut written = Written::default();
         let routes = differing(&self.caches.routes, intent.routes, &mut written);
@@ -87,7 +80,7 @@ impl Routing for GatewayRoutes {
         let mut written = Written::default();
         differing(&self.caches.routes, intent.routes, &mut written).is_empty()
             && written.failures.is_empty()
-            && !self.is_left(intent)
+            && intent.surplus.is_empty()
     }
 
     fn sync<'a>(&'a self, intent: &'a RouteIntent<'a>) -> BoxFuture<'a, Result<Synced, Failure>> {

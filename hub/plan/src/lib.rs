@@ -87,7 +87,7 @@ pub struct Plan {
 pub struct Retired {
     /// Their slices, as they are to be until then.
     pub slices: Vec<EndpointSlice>,
-    /// What of them is there, and is to go then: slices, then Services.
+    /// What of them is there, no HTTPRoute of ours names, and is to go then: slices, then Services.
     pub surplus: Vec<Reference>,
 }
 
@@ -215,10 +215,15 @@ fn surplus(facts: &Facts<'_>, discovery: &endpoints::Discovery) -> Vec<Reference
         .collect()
 }
 
-/// The Services that we own and the plan no longer has, after those of their slices that are not surplus already.
+/// The Services that we own and the plan no longer has, after those of their slices that are not surplus already. What an
+/// HTTPRoute of ours names stays: one that is on its way out leads there until it is gone.
 fn retired(facts: &Facts<'_>, discovery: &endpoints::Discovery) -> Vec<Reference> {
     let observed = &facts.observed;
-    let of_retired = names(discovery.retired.iter().map(|slice| &slice.metadata));
+    let named = routes::services(observed.routes.iter().map(AsRef::as_ref));
+    let is_named = |service: Option<&str>| service.is_some_and(|name| named.contains(name));
+    let going = discovery.retired.iter();
+    let going = going.filter(|slice| !is_named(memory::label(slice, labels::SERVICE_NAME)));
+    let of_retired = names(going.map(|slice| &slice.metadata));
     let is_of_retired = |meta: &&ObjectMeta| {
         let name = meta.name.as_deref();
         meta.deletion_timestamp.is_none() && name.is_some_and(|name| of_retired.contains(name))
@@ -231,7 +236,7 @@ fn retired(facts: &Facts<'_>, discovery: &endpoints::Discovery) -> Vec<Reference
         .map(Reference::slice)
         .chain(
             there
-                .filter(|meta| is_surplus(meta, &services))
+                .filter(|meta| is_surplus(meta, &services) && !is_named(meta.name.as_deref()))
                 .map(Reference::service),
         )
         .collect()

@@ -91,13 +91,12 @@ impl DiscoverySlices {
     fn slices(&self, publication: &Publication<'_>, written: &mut Written) -> Vec<Desired> {
         let plan = publication.plan;
         let mut slices = differing(&self.caches.slices, &plan.slices, written);
-        if !publication.routed {
-            slices.extend(differing(
-                &self.caches.slices,
-                &plan.retired.slices,
-                written,
-            ));
-        }
+        let retired = differing(&self.caches.slices, &plan.retired.slices, written);
+        let goes = |slice: &Desired| {
+            let mut going = plan.retired.surplus.iter();
+            publication.routed && going.any(|going| going.name == slice.key.name)
+        };
+        slices.extend(retired.into_iter().filter(|slice| !goes(slice)));
         slices
     }
 
@@ -172,7 +171,7 @@ impl Publisher for DiscoverySlices {
         let services = observed.services.iter().map(|service| &service.metadata);
         let services = staying(services);
         let slices = staying(observed.slices.iter().map(|slice| &slice.metadata));
-        let moving = !plan.retired.surplus.is_empty();
+        let moving = !plan.retired.slices.is_empty();
         routes::services(&plan.routes).into_iter().all(|service| {
             let of_service = |slice: &&EndpointSlice| {
                 let of = slice.labels().get(labels::SERVICE_NAME);

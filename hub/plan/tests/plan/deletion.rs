@@ -241,6 +241,11 @@ fn classes_that_are_gone_take_slices_then_services_with_them_by_uid() {
     }
     given.server = server(&[("east", 1), ("west", 1)]);
     assert_eq!(surplus(&given), [""; 0], "a route may lead there");
+    assert_eq!(retired(&given), [""; 0], "the live route names them");
+    let going = Arc::make_mut(&mut given.observed.routes[0]);
+    going.metadata.deletion_timestamp = Some(Time(now()));
+    assert_eq!(retired(&given), [""; 0], "it does until it is gone");
+    given.observed.routes = given.plan().routes.into_iter().map(Arc::new).collect();
     assert_eq!(
         retired(&given),
         [
@@ -286,7 +291,9 @@ fn what_leads_nowhere_goes_at_once_and_a_service_that_a_route_may_name_does_not(
         kinds(plan.surplus),
         [&[Kind::Route][..], &[Kind::Slice; 4]].concat()
     );
-    assert_eq!(kinds(plan.retired.surplus), [Kind::Service; 2]);
+    assert_eq!(kinds(plan.retired.surplus), []);
+    given.observed.routes.clear();
+    assert_eq!(kinds(given.plan().retired.surplus), [Kind::Service; 2]);
 }
 
 #[test]

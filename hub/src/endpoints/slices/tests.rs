@@ -166,6 +166,11 @@ async fn what_routes_may_still_lead_to_is_kept_right_until_they_are_as_planned()
     let written = world.api.get(slice).unwrap();
     assert_eq!(written["endpoints"][0]["addresses"][0], "203.0.113.1");
     assert!(world.api.get(class).is_some());
+    // An HTTPRoute that is on its way out names it still.
+    let mut plan = world.plan();
+    plan.retired.surplus.clear();
+    world.sync(&plan, true).await.unwrap();
+    assert!(world.api.get(slice).is_some() && world.api.get(class).is_some());
     world.sync(&world.plan(), true).await.unwrap();
     assert_eq!((world.api.get(slice), world.api.get(class)), (None, None));
 }
