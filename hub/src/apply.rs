@@ -1,6 +1,9 @@
 //! Objects of a plan, written where they differ from what is there. Decides nothing.
 
-use std::{fmt::Debug, sync::Arc, time::Duration};
+#[cfg(test)]
+mod tests;
+
+use std::{collections::BTreeSet, fmt::Debug, sync::Arc, time::Duration};
 
 use crds::{labels, reason};
 use futures::StreamExt;
@@ -17,7 +20,7 @@ use kube::{
 use operator::{
     apply::{Error, Retry, apply, delete},
     cache::{Cache, ObjectKey},
-    conditions::Failure,
+    conditions::{Again, Failure},
     ownership::Desired,
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -58,34 +61,45 @@ pub struct Written {
     pub count: usize,
     /// What was not taken.
     pub failures: Vec<Failure>,
+    /// The objects among that.
+    pub refused: BTreeSet<ObjectKey>,
 }
 
 impl Written {
-    fn take(&mut self, results: Vec<Result<(), Failure>>) {
-        for result in results {
+    fn take(&mut self, results: Vec<(ObjectKey, Result<(), Failure>)>) {
+        for (key, result) in results {
             match result {
                 Ok(()) => self.count += 1,
-                Err(failure) => self.failures.push(failure),
+                Err(failure) => {
+                    self.failures.push(failure);
+                    self.refused.insert(key);
+                }
             }
         }
     }
 
-    /// What they came to together: of several failures the first, and how many more.
+    /// What they came to together: of several failures the first, and how many more. What was taken beside them is looked at
+    /// at once, as ever, and what waits for its turn has it.
     ///
     /// # Errors
     /// When one was not taken.
     pub fn synced(self, wait: Option<Duration>) -> Result<Synced, Failure> {
-        let Self { count, failures } = self;
-        let more = failures.len().saturating_sub(1);
+        let wrote = self.count > 0;
+        let more = match self.failures.len() {
+            0 | 1 => String::new(),
+            several => format!(" ({} more were not taken)", several - 1),
+        };
         // What passes by itself is told after what does not.
-        match failures.into_iter().min_by_key(|failure| failure.passing) {
-            None => Ok(Synced {
-                wrote: count > 0,
-                wait,
-            }),
-            Some(failure) if more == 0 => Err(failure),
+        let failures = self.failures.into_iter();
+        match failures.min_by_key(|failure| failure.passing) {
+            None => Ok(Synced { wrote, wait }),
             Some(failure) => Err(Failure {
-                message: format!("{} ({more} more were not taken)", failure.message),
+                message: format!("{}{more}", failure.message),
+                again: match wait {
+                    _ if wrote => Again::AtOnce,
+                    Some(wait) => Again::After(wait),
+                    None => Again::OnEvent,
+                },
                 ..failure
             }),
         }
@@ -110,7 +124,7 @@ impl Applier {
         written: &mut Written,
     ) {
         let put: Vec<_> = futures::stream::iter(objects)
-            .map(|object| self.put(cache, object))
+            .map(|object| async move { (object.key.clone(), self.put(cache, object).await) })
             .buffer_unordered(WRITES_AT_ONCE)
             .collect()
             .await;
@@ -136,7 +150,8 @@ impl Applier {
         Ok(())
     }
 
-    /// Deletes objects of a namespace, those of one kind at once, and none of a later kind after one that was not taken.
+    /// Deletes objects of a namespace: one kind after the other, those of one kind at once. One that is not taken holds up none
+    /// of the others.
     pub async fn delete_all(
         &self,
         caches: &Caches,
@@ -145,9 +160,6 @@ impl Applier {
         written: &mut Written,
     ) {
         for of_kind in references.chunk_by(|a, b| a.kind == b.kind) {
-            if !written.failures.is_empty() {
-                return;
-            }
             let of_kind = of_kind.to_vec();
             let deleted: Vec<_> = futures::stream::iter(of_kind)
                 .map(|reference| self.delete(caches, namespace, reference))
@@ -163,7 +175,7 @@ impl Applier {
         caches: &Caches,
         namespace: &str,
         Reference { kind, name, uid }: Reference,
-    ) -> Result<(), Failure> {
+    ) -> (ObjectKey, Result<(), Failure>) {
         let resource = match kind {
             Kind::Route => ApiResource::erase::<HttpRoute>(&()),
             Kind::Slice => ApiResource::erase::<EndpointSlice>(&()),
@@ -171,9 +183,9 @@ impl Applier {
         };
         let key = ObjectKey::new(namespace, name);
         let propagation = PropagationPolicy::Background;
-        delete(&self.client, &resource, &key, &uid, propagation)
-            .await
-            .map_err(|error| failure(&error))?;
+        if let Err(error) = delete(&self.client, &resource, &key, &uid, propagation).await {
+            return (key, Err(failure(&error)));
+        }
         tracing::info!(kind = resource.kind, object = %key, "deleted");
         let now = self.clock.now();
         match kind {
@@ -181,7 +193,7 @@ impl Applier {
             Kind::Slice => caches.slices.leave(&key, &uid, now),
             Kind::Service => caches.services.leave(&key, &uid, now),
         }
-        Ok(())
+        (key, Ok(()))
     }
 }
 
@@ -204,6 +216,7 @@ pub fn differing<K: DiscoveryObject>(
                 reason: reason::APPLY_REFUSED.to_owned(),
                 message: format!("{} can't be encoded: {error}", K::kind(&())),
                 passing: false,
+                again: Again::OnEvent,
             }),
         }
     }
@@ -222,5 +235,6 @@ fn failure(error: &Error) -> Failure {
         reason: reason.to_owned(),
         message: error.sentence(),
         passing,
+        again: Again::OnEvent,
     }
 }

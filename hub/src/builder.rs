@@ -7,6 +7,7 @@ use operator::cache::ObjectKey;
 use crate::{
     args::Args,
     endpoints::{Provider, Publisher},
+    leftovers::{InPlace, Leftovers},
     models::ModelConfigProvider,
     observe::Wakeups,
     routing::Routing,
@@ -61,12 +62,47 @@ impl<T: ?Sized> Part<T> {
         self.make = Some(Box::new(make));
     }
 
-    fn make(self, default: Arc<T>, wake: &Wake) -> Arc<T> {
-        match self.make {
-            None => default,
-            Some(make) => make(Given {
-                default,
-                wake: wake.clone(),
+    fn make(self, default: Arc<T>, wake: &Wake) -> Made<T> {
+        let Some(make) = self.make else {
+            return Made::Own(default);
+        };
+        let own = Arc::downgrade(&default);
+        let part = make(Given {
+            default,
+            wake: wake.clone(),
+        });
+        Made::Another {
+            part,
+            holds_own: own.strong_count() > 0,
+        }
+    }
+}
+
+/// What a part is.
+enum Made<T: ?Sized> {
+    Own(Arc<T>),
+    /// Whoever left the hub's own can't call it any more.
+    Another {
+        part: Arc<T>,
+        holds_own: bool,
+    },
+}
+
+impl<T: ?Sized> Made<T> {
+    fn part(self) -> Arc<T> {
+        match self {
+            Self::Own(part) | Self::Another { part, .. } => part,
+        }
+    }
+
+    /// The part, with what the hub's own has left behind.
+    fn in_place(self, leftovers: &Arc<Leftovers>, wrap: fn(InPlace<T>) -> Arc<T>) -> Arc<T> {
+        match self {
+            Self::Own(part) => part,
+            Self::Another { part, holds_own } => wrap(InPlace {
+                part,
+                leftovers: Arc::clone(leftovers),
+                holds_own,
             }),
         }
     }
@@ -100,7 +136,7 @@ pub(crate) struct Replaced {
 
 /// A hub that can be run.
 pub struct Hub {
-    parts: Replaced,
+    pub(crate) parts: Replaced,
 }
 
 impl Hub {
@@ -213,19 +249,22 @@ pub(crate) struct Own {
     pub(crate) publisher: Arc<dyn Publisher>,
     pub(crate) routing: Arc<dyn Routing>,
     pub(crate) models: Arc<dyn ModelConfigProvider>,
+    pub(crate) leftovers: Arc<Leftovers>,
 }
 
 impl Replaced {
     /// What was set, in place of the hub's own.
     pub(crate) fn choose(self, own: Own, wake: &Wake) -> Chosen {
         let publisher = self.publisher.make(own.publisher, wake);
+        let publisher = publisher.in_place(&own.leftovers, |part| Arc::new(part));
         let routing = self.routing.make(own.routing, wake);
+        let routing = routing.in_place(&own.leftovers, |part| Arc::new(part));
         let steps: Arc<dyn ServerPlugin> =
             Arc::new(crate::server::plugin::OwnSteps::new(&publisher, &routing));
         Chosen {
-            provider: self.provider.make(own.provider, wake),
-            models: self.models.make(own.models, wake),
-            plugin: self.plugin.make(steps, wake),
+            provider: self.provider.make(own.provider, wake).part(),
+            models: self.models.make(own.models, wake).part(),
+            plugin: self.plugin.make(steps, wake).part(),
             publisher,
         }
     }

@@ -86,6 +86,12 @@ impl<K: Ord> Pace<K> {
         turns.insert(key, now);
         None
     }
+
+    /// The turn came to nothing: the next need not wait for it.
+    pub(crate) fn give_back(&self, key: &K) {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        turns.remove(key);
+    }
 }
 
 #[cfg(test)]
@@ -99,6 +105,8 @@ mod tests {
         let wait = pace.wait("a").unwrap();
         assert!(wait <= Duration::from_hours(1) && wait > Duration::from_mins(59));
         assert_eq!(pace.wait("b"), None);
+        pace.give_back(&"a");
+        assert_eq!(pace.wait("a"), None);
     }
 
     #[test]

@@ -3,22 +3,29 @@
 //!
 //! They write: run them on nothing that anybody uses.
 
+mod publisher;
+mod routing;
 mod sample;
+#[cfg(test)]
+mod tests;
 
-use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
+pub use self::{publisher::publisher, routing::routing};
+
+use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
 
 use crds::v1alpha1::{
     ClusterTarget, DeletionPolicy, EndpointPolicy, InferenceServer, InferenceServerSpec, Routing,
     Runtime,
 };
-use hub_plan::{Plan, facts::Observed};
+#[cfg(test)]
+use hub_plan::Plan;
+use hub_plan::facts::Observed;
 use operator::cache::ObjectKey;
 
 use self::sample::Sample;
 use crate::{
-    endpoints::{Provider, Publication, Publisher, Target},
+    endpoints::{Provider, Target},
     models::ModelConfigProvider,
-    routing::{self, RouteIntent},
     server::Pass,
 };
 
@@ -26,6 +33,17 @@ use crate::{
 pub fn pass(server: &InferenceServer) -> Pass {
     let plan = sample::plan(server, Sample::Both, Observed::default(), BTreeMap::new());
     Pass::new(ObjectKey::of(server), Arc::new(server.clone()), plan)
+}
+
+/// What is planned for that server where these objects are there already.
+#[cfg(test)]
+pub(crate) fn planned(server: &InferenceServer, observed: Observed) -> Plan {
+    let sample = if server.spec.decommission {
+        Sample::None
+    } else {
+        Sample::Both
+    };
+    sample::plan(server, sample, observed, BTreeMap::new())
 }
 
 /// A rule that is broken.
@@ -38,8 +56,14 @@ pub struct Breach {
     pub seen: String,
 }
 
-/// More waits than this in a row are no pace.
-const WAITS_MAX: usize = 10;
+/// More turns than this in a row are no pace.
+const TURNS_MAX: usize = 10;
+/// How long a turn has to come true whose part asks for no time.
+const PAUSE: Duration = Duration::from_millis(100);
+
+async fn pause(wait: Option<Duration>) {
+    tokio::time::sleep(wait.unwrap_or(PAUSE)).await;
+}
 
 fn same<T: PartialEq + Debug>(rule: &'static str, seen: &T, expected: &T) -> Result<(), Breach> {
     if seen == expected {
@@ -88,119 +112,14 @@ pub fn server(namespace: &str, name: &str) -> InferenceServer {
     server
 }
 
-/// Publishes two servers, changes one, and takes both away. Both target `east` and `west`. `observed` is what the hub's own
-/// caches hold of a server: nothing, for who publishes elsewhere.
-///
-/// # Errors
-/// The first rule that the publisher breaks.
-pub async fn publisher(
-    publisher: &dyn Publisher,
-    [server, other]: [&InferenceServer; 2],
-    observed: impl Fn(&InferenceServer) -> Observed,
-) -> Result<(), Breach> {
-    publisher.loaded().await;
-    let plan = |server: &InferenceServer, sample| {
-        sample::plan(server, sample, observed(server), publisher.get(server))
-    };
-    let nothing = BTreeMap::new();
-    same(
-        "get is empty where nothing was published",
-        &publisher.get(server),
-        &nothing,
-    )?;
-    for of in [server, other] {
-        sync(publisher, of, &|| plan(of, Sample::Both)).await?;
-    }
-    sync(publisher, server, &|| plan(server, Sample::Changed)).await?;
-    sync(publisher, server, &|| plan(server, Sample::One)).await?;
-    let there = publisher.get(other);
-    holds("sync touches no other server", there.len() == 2, &there)?;
-    let deleted = publisher.delete(server).await;
-    holds(
-        "delete takes away what was published",
-        deleted.is_ok(),
-        &deleted,
-    )?;
-    same(
-        "get is empty after delete",
-        &publisher.get(server),
-        &nothing,
-    )?;
-    let again = publisher.delete(server).await.map(|synced| synced.wrote);
-    same("delete is idempotent", &again, &Ok(false))?;
-    let there = publisher.get(other);
-    holds("delete touches no other server", there.len() == 2, &there)?;
-    let deleted = publisher.delete(other).await;
-    holds(
-        "delete takes away what was published",
-        deleted.is_ok(),
-        &deleted,
-    )
-}
-
-/// Publishes what is planned, in as many goes as the publisher asks for.
-async fn sync(
-    publisher: &dyn Publisher,
-    server: &InferenceServer,
-    plan: &impl Fn() -> Plan,
-) -> Result<(), Breach> {
-    for _ in 0..WAITS_MAX {
-        let plan = plan();
-        let publication = Publication {
-            server,
-            plan: &plan,
-        };
-        if publisher.is_synced(&publication) {
-            let there = publisher.get(server);
-            same("get gives back what sync put", &there, &plan.endpoints)?;
-            let again = publisher.sync(&publication).await;
-            return same(
-                "sync is idempotent",
-                &again.map(|synced| synced.wrote),
-                &Ok(false),
-            );
-        }
-        let synced = publisher.sync(&publication).await;
-        holds("sync publishes what is planned", synced.is_ok(), &synced)?;
-        if let Some(wait) = synced.ok().and_then(|synced| synced.wait) {
-            tokio::time::sleep(wait).await;
-        }
-    }
-    holds("sync comes to an end", false, publisher.get(server))
-}
-
-/// Keeps the routes of a server, and takes them away. `observed` is as for [`publisher`].
-///
-/// # Errors
-/// The first rule that it breaks.
-pub async fn routing(
-    routing: &dyn routing::Routing,
-    server: &InferenceServer,
-    observed: impl Fn(&InferenceServer) -> Observed,
-) -> Result<(), Breach> {
-    for sample in [Sample::Both, Sample::None] {
-        for turn in 0..2 {
-            let there = observed(server);
-            let plan = sample::plan(server, sample, there, BTreeMap::new());
-            let intent = RouteIntent {
-                server,
-                routes: &plan.routes,
-                surplus: &plan.surplus_routes,
-            };
-            if turn == 1 {
-                holds(
-                    "what was synced is_synced",
-                    routing.is_synced(&intent),
-                    &plan.routes,
-                )?;
-            }
-            let synced = routing.sync(&intent).await;
-            holds("sync makes what is wanted", synced.is_ok(), &synced)?;
-            let wrote = synced.is_ok_and(|synced| synced.wrote);
-            holds("sync is idempotent", turn == 0 || !wrote, &plan.routes)?;
-        }
-    }
-    Ok(())
+/// The servers that are most like this one and are others: of another namespace, and of another time.
+fn strangers(server: &InferenceServer) -> [InferenceServer; 2] {
+    let (mut elsewhere, mut before) = (server.clone(), server.clone());
+    let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
+    elsewhere.metadata.namespace = Some(format!("not-{namespace}"));
+    elsewhere.metadata.uid = Some("uid-of-another-namespace".to_owned());
+    before.metadata.uid = Some("uid-of-another-time".to_owned());
+    [elsewhere, before]
 }
 
 /// Asks for the endpoints of two clusters.

@@ -71,7 +71,8 @@ pub trait Publisher: Send + Sync {
         self.get(publication.server) == publication.plan.endpoints
     }
 
-    /// Is all of it published, whatever else is? Routes to it are written then.
+    /// May routes lead to it? Routes are written then. It need not be all of it: what can't be published of one cluster should
+    /// keep no other from being reached.
     fn is_published(&self, publication: &Publication<'_>) -> bool {
         self.is_synced(publication)
     }
@@ -85,11 +86,20 @@ pub trait Publisher: Send + Sync {
         publication: &'a Publication<'a>,
     ) -> BoxFuture<'a, Result<Synced, Failure>>;
 
-    /// Takes everything of a server away: afterwards there is no discovery Service of it. Idempotent.
+    /// Takes everything of a server away: afterwards there is no discovery Service of it. Idempotent; called until
+    /// [`is_deleted`] says that nothing is left.
     ///
     /// # Errors
     /// When something could not be taken away.
+    ///
+    /// [`is_deleted`]: Publisher::is_deleted
     fn delete<'a>(&'a self, server: &'a InferenceServer) -> BoxFuture<'a, Result<Synced, Failure>>;
+
+    /// Is nothing of it left where it was published, whatever [`get`] knows? The server's finalizer waits for that. Read from
+    /// memory: while that is not known, it is not so.
+    ///
+    /// [`get`]: Publisher::get
+    fn is_deleted(&self, server: &InferenceServer) -> bool;
 }
 
 /// What is to be published of a server.
@@ -98,8 +108,10 @@ pub struct Publication<'a> {
     /// The server.
     pub server: &'a InferenceServer,
     /// Its plan: `endpoints` by cluster, and the `services` and `slices` that say so to Kubernetes, with what of ours is
-    /// `surplus`.
+    /// `surplus` or `retired`.
     pub plan: &'a Plan,
+    /// Are the routes as planned? Then none leads to what is `retired`: it goes. Until then it is kept right.
+    pub routed: bool,
 }
 
 /// What a write came to.

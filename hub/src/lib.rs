@@ -15,7 +15,7 @@
 //! * [`report`]: the status of servers and member clusters;
 //! * [`metrics`]: what can be counted of all that;
 //! * [`enrollment`]: tokens in, certificates out, and the hub's authority;
-//! * [`builder`]: what of it a build of one's own may replace;
+//! * [`builder`]: what of it a build of one's own may replace, and `leftovers` of what it replaces;
 //! * [`contract`]: what such a build has to keep, as tests;
 //! * `run`: wires all of it and keeps it going; [`args`]: the only reader of flags and environment.
 
@@ -26,6 +26,9 @@ mod clock;
 pub mod contract;
 pub mod endpoints;
 pub mod enrollment;
+#[cfg(test)]
+mod fake;
+mod leftovers;
 pub mod metrics;
 pub mod models;
 pub mod observe;

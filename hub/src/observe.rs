@@ -192,8 +192,13 @@ impl Caches {
         hub_plan::facts::Observed {
             services: owned(&self.services, server),
             slices: owned(&self.slices, server),
-            routes: owned(&self.routes, server),
+            routes: self.routes_of(server),
         }
+    }
+
+    /// The HTTPRoutes among them.
+    pub fn routes_of(&self, server: &InferenceServer) -> Vec<Arc<HttpRoute>> {
+        owned(&self.routes, server)
     }
 
     /// Has every cache held a complete list once?

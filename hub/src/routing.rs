@@ -1,5 +1,8 @@
 //! The discovery routes of servers: how clients at the hub's Gateway get to what is published. A build of the hub may replace it.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use crds::{condition::Verdict, v1alpha1::InferenceServer};
@@ -17,7 +20,8 @@ use crate::{
 
 /// Keeps the routes of servers. The intent is said in the words of the Gateway API, whatever it is turned into.
 pub trait Routing: Send + Sync {
-    /// Is what is there what is wanted? Then nothing is written.
+    /// Is what is there what is wanted? Then nothing is written, and what only other routes lead to may go. With no routes in the
+    /// intent: is nothing of the server's left? What it is led to, and its finalizer, wait for that.
     fn is_synced(&self, intent: &RouteIntent<'_>) -> bool;
 
     /// Makes what is there what is wanted: with no routes in the intent, nothing of the server's is left. Idempotent.

@@ -27,6 +27,7 @@ use crate::{
     clock::Clock,
     endpoints::{DiscoverySlices, ReportedEndpoints},
     enrollment::{Enrollment, authority},
+    leftovers::Leftovers,
     metrics::Metrics,
     models::SpecifiedModel,
     observe::{Caches, Wakeups},
@@ -91,13 +92,19 @@ pub(crate) async fn run(args: Args, parts: Replaced) -> anyhow::Result<()> {
 }
 
 /// What the hub is made of where nothing was set.
-fn own_parts(client: &Client, caches: &Caches, clock: Clock, metrics: &Arc<Metrics>) -> Own {
+pub(crate) fn own_parts(
+    client: &Client,
+    caches: &Caches,
+    clock: Clock,
+    metrics: &Arc<Metrics>,
+) -> Own {
     let applier = Arc::new(Applier::new(client.clone(), clock, Arc::clone(metrics)));
     let slices = DiscoverySlices::new(caches.clone(), Arc::clone(&applier), clock);
     Own {
         provider: Arc::new(ReportedEndpoints),
         publisher: Arc::new(slices),
-        routing: Arc::new(GatewayRoutes::new(caches.clone(), applier)),
+        routing: Arc::new(GatewayRoutes::new(caches.clone(), Arc::clone(&applier))),
+        leftovers: Arc::new(Leftovers::new(caches.clone(), applier)),
         models: Arc::new(SpecifiedModel),
     }
 }

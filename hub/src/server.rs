@@ -4,6 +4,8 @@
 pub mod actors;
 mod pass;
 pub mod plugin;
+#[cfg(test)]
+mod tests;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -124,12 +126,9 @@ impl Reconciler {
         for reason in &outcome.failures {
             metrics.failed(reason);
         }
-        // The status speaks of what is published: it comes with what has to wait for its turn.
-        if let Some(wait) = outcome.wait() {
-            return match outcome.failures.as_slice() {
-                [] => Next::After(wait),
-                _ => Next::RetryWithin(wait),
-            };
+        // The status speaks of what is published: it comes with what has to wait for its turn, unless something has failed.
+        if let (Some(wait), []) = (outcome.wait(), outcome.failures.as_slice()) {
+            return Next::After(wait);
         }
         metrics.published(&key, Some(&pass.plan));
         let reported = self.report(&pass, &outcome).await;
@@ -164,7 +163,7 @@ impl Reconciler {
             Err(error) => (retry(&pass.key, &error) == Next::Retry, None),
         };
         let due = pass.plan.due.map(|due| self.parts.clock.until(due));
-        let due = due.into_iter().chain(wait).min();
+        let due = due.into_iter().chain(wait).chain(outcome.wait()).min();
         // A write that another hand undoes each time, after which a pass gives up, is left to the next event.
         // Also what is refused for good: what stands in the way is often somebody else's, which no watch of ours shows.
         match (failed, outcome.terminal, due) {

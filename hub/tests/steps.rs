@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -41,8 +41,8 @@ struct World {
 #[derive(Default)]
 struct Inner {
     log: Vec<&'static str>,
-    published: bool,
-    routed: bool,
+    /// What is so: `published`, `routed`, `deleted`, and `retired`: something goes once the routes are as planned.
+    is: BTreeSet<&'static str>,
     refuses: Option<Failure>,
     wait: Option<Duration>,
 }
@@ -66,12 +66,30 @@ impl World {
         }
         let wait = inner.wait;
         match what {
-            "publish" => inner.published = wait.is_none(),
-            "route" => inner.routed = true,
+            "publish" if wait.is_none() => {
+                inner.is.insert("published");
+            }
+            "retire" => {
+                inner.is.remove("retired");
+            }
+            "delete" => {
+                inner.is.insert("deleted");
+            }
+            "route" => {
+                inner.is.insert("routed");
+            }
             _ => {}
         }
         let synced = Synced { wrote: true, wait };
         Box::pin(std::future::ready(Ok(synced)))
+    }
+
+    fn so(&self, what: &'static str) {
+        self.inner.lock().unwrap().is.insert(what);
+    }
+
+    fn is(&self, what: &str) -> bool {
+        self.inner.lock().unwrap().is.contains(what)
     }
 
     fn log(&self) -> Vec<&'static str> {
@@ -84,22 +102,34 @@ impl Publisher for World {
         BTreeMap::new()
     }
 
-    fn is_synced(&self, _: &Publication<'_>) -> bool {
-        self.inner.lock().unwrap().published
+    fn is_synced(&self, publication: &Publication<'_>) -> bool {
+        self.is("published") && !(self.is("retired") && publication.routed)
     }
 
-    fn sync<'a>(&'a self, _: &'a Publication<'a>) -> BoxFuture<'a, Result<Synced, Failure>> {
-        self.write("publish")
+    fn is_published(&self, _: &Publication<'_>) -> bool {
+        self.is("published")
+    }
+
+    fn sync<'a>(
+        &'a self,
+        publication: &'a Publication<'a>,
+    ) -> BoxFuture<'a, Result<Synced, Failure>> {
+        let retires = self.is("retired") && publication.routed;
+        self.write(if retires { "retire" } else { "publish" })
     }
 
     fn delete<'a>(&'a self, _: &'a InferenceServer) -> BoxFuture<'a, Result<Synced, Failure>> {
         self.write("delete")
     }
+
+    fn is_deleted(&self, _: &InferenceServer) -> bool {
+        self.is("deleted")
+    }
 }
 
 impl Routing for World {
     fn is_synced(&self, _: &RouteIntent<'_>) -> bool {
-        self.inner.lock().unwrap().routed
+        self.is("routed")
     }
 
     fn sync<'a>(&'a self, _: &'a RouteIntent<'a>) -> BoxFuture<'a, Result<Synced, Failure>> {
@@ -126,6 +156,7 @@ fn refusal(passing: bool) -> Failure {
         reason: "ApplyRefused".to_owned(),
         message: "Service llama-endpoints: no".to_owned(),
         passing,
+        again: Again::OnEvent,
     }
 }
 
@@ -216,9 +247,80 @@ async fn on_the_way_out_routes_go_first_and_what_is_published_last() {
     assert_eq!(said(&pass, ROUTE_CLEANUP).reason, "Removing");
     run(world.steps().deletion(), &mut pass).await;
     assert_eq!(world.log(), [""; 0], "members are waited for");
-    pass.plan.emptied = true;
-    pass.steps.clear();
+    let mut pass = emptied();
     run(world.steps().deletion(), &mut pass).await;
     assert_eq!(world.log(), ["delete"]);
     assert_eq!(said(&pass, CLEANUP).reason, "Removing");
+}
+
+/// A look at a server on its way out of which no member holds a part any more, and no object of the hub's own is there.
+fn emptied() -> Pass {
+    let mut server = contract::server("team", "llama");
+    server.spec.decommission = true;
+    let mut pass = contract::pass(&server);
+    pass.plan.emptied = true;
+    for kind in [ROUTE_CLEANUP, CLEANUP] {
+        pass.plan.steps.retain(|step| step.kind != kind);
+        pass.plan.steps.push(Verdict::yes(kind, "Removed", ""));
+    }
+    pass
+}
+
+#[tokio::test]
+async fn what_a_route_may_lead_to_goes_after_the_route_has_changed() {
+    let world = World::default();
+    world.so("retired");
+    run(world.steps().creation(), &mut pass()).await;
+    assert_eq!(world.log(), ["publish", "route"]);
+    run(world.steps().creation(), &mut pass()).await;
+    assert_eq!(world.log(), ["retire"]);
+    let outcome = run(world.steps().creation(), &mut pass()).await;
+    assert_eq!(world.log(), [""; 0]);
+    assert_eq!(outcome.again, Again::OnEvent);
+}
+
+#[tokio::test]
+async fn routes_are_gone_only_when_who_keeps_them_says_so() {
+    let world = World::default();
+    world.so("deleted");
+    let mut pass = emptied();
+    let outcome = run(world.steps().deletion(), &mut pass).await;
+    assert!(!outcome.satisfied);
+    assert_eq!(said(&pass, ROUTE_CLEANUP).reason, "Removing");
+    assert_eq!(world.log(), ["route"]);
+    let mut pass = emptied();
+    assert!(run(world.steps().deletion(), &mut pass).await.satisfied);
+    assert_eq!(said(&pass, ROUTE_CLEANUP).reason, "Removed");
+}
+
+#[tokio::test]
+async fn what_is_published_is_gone_only_when_who_publishes_says_so_whatever_it_remembers() {
+    let world = World::default();
+    world.so("routed");
+    let mut pass = emptied();
+    let outcome = run(world.steps().deletion(), &mut pass).await;
+    assert!(
+        !outcome.satisfied,
+        "get knows of nothing, and something is there"
+    );
+    assert_eq!(said(&pass, CLEANUP).reason, "Removing");
+    assert_eq!(world.log(), ["delete"]);
+    assert!(
+        run(world.steps().deletion(), &mut emptied())
+            .await
+            .satisfied
+    );
+}
+
+#[tokio::test]
+async fn nothing_that_a_route_leads_to_is_deleted_while_the_route_can_not_be() {
+    for passing in [true, false] {
+        let world = World::default();
+        world.set(|inner| inner.refuses = Some(refusal(passing)));
+        let mut pass = emptied();
+        let outcome = run(world.steps().deletion(), &mut pass).await;
+        assert_eq!(world.log(), ["route"]);
+        assert_eq!(outcome.failures, ["ApplyRefused"]);
+        assert_eq!(said(&pass, ROUTE_CLEANUP).reason, "ApplyRefused");
+    }
 }

@@ -1,5 +1,8 @@
 //! Writes: server-side apply and deletion, each with a precondition. Decides nothing.
 
+#[cfg(test)]
+mod tests;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
     Api, Client, ResourceExt,
@@ -66,7 +69,7 @@ impl Error {
         match self {
             Self::Apply { .. } | Self::Delete { .. } => match self.code() {
                 Some(400 | 403 | 404 | 422) => Retry::OnChange,
-                // 409 as well: gone or replaced meanwhile; the watch may have said so before this plan failed.
+                // 409 as well: gone, changed or replaced meanwhile; the watch may have said so before this plan failed.
                 Some(_) | None => Retry::Later,
             },
             Self::NameConflict { .. } => Retry::OnChange,
@@ -174,7 +177,8 @@ fn owned(desired: &Desired, live: &ObjectMeta, manager: &str) -> Result<(), Erro
     })
 }
 
-/// Deletes the object of that name and UID. One that is gone, or replaced by another UID, counts as deleted.
+/// Deletes the object of that name and UID. One that is gone counts as deleted. A conflict does not: whether the object was
+/// replaced or only changed, the watch says.
 ///
 /// # Errors
 /// [`Error::Delete`] when the API server refuses or can't be reached.
@@ -198,7 +202,7 @@ pub async fn delete(
         .await
     {
         Ok(_) => Ok(()),
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
         Err(source) => Err(Error::Delete {
             kind: resource.kind.clone(),
             key: key.clone(),

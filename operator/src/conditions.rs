@@ -121,6 +121,8 @@ pub struct Failure {
     pub message: String,
     /// It may pass by itself.
     pub passing: bool,
+    /// When to look again for the rest of the step, where some of it was taken or waits.
+    pub again: Again,
 }
 
 impl Failure {

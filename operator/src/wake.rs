@@ -163,6 +163,7 @@ struct Runs<K> {
     running: JoinSet<(K, Next)>,
     busy: BTreeSet<K>,
     failures: BTreeMap<K, u32>,
+    /// Looks in a row that no event asked for.
     rechecks: BTreeMap<K, u32>,
     retries: DelayQueue<K>,
     retry_at: BTreeMap<K, delay_queue::Key>,
@@ -203,8 +204,10 @@ impl<K: Ord + Hash + Clone + Debug + Send + 'static> Runs<K> {
     }
 
     fn start(&mut self, key: K, run: impl Future<Output = Next> + Send + 'static) {
+        // Its time has not come, so it was woken: what waits from now on has not been waited for yet.
         if let Some(retry) = self.retry_at.remove(&key) {
             self.retries.remove(&retry);
+            self.rechecks.remove(&key);
         }
         self.busy.insert(key.clone());
         self.running.spawn(async move { (key, run.await) });
@@ -231,10 +234,8 @@ impl<K: Ord + Hash + Clone + Debug + Send + 'static> Runs<K> {
             Next::Rest => {}
             Next::After(delay) => self.run_after(key, delay),
             Next::Recheck { within } => {
-                let rechecks = self.rechecks.entry(key.clone()).or_default();
-                *rechecks = rechecks.saturating_add(1);
-                let delay = self.backoff.rechecks().of(&key, *rechecks);
-                self.run_after(key, within.map_or(delay, |most| delay.min(most)));
+                let delay = self.rechecked(&key, within);
+                self.run_after(key, delay);
             }
             Next::Retry => {
                 let delay = self.failed(&key, overlapped);
@@ -255,6 +256,20 @@ impl<K: Ord + Hash + Clone + Debug + Send + 'static> Runs<K> {
             RECOVERED_PAUSE
         } else {
             self.backoff.of(key, *failures)
+        }
+    }
+
+    /// Counts a look that nothing else asks for; returns how long the key waits.
+    fn rechecked(&mut self, key: &K, within: Option<Duration>) -> Duration {
+        let rechecks = self.rechecks.entry(key.clone()).or_default();
+        let next = rechecks.saturating_add(1);
+        let delay = self.backoff.rechecks().of(key, next);
+        match within {
+            Some(most) if most < delay => most,
+            Some(_) | None => {
+                *rechecks = next;
+                delay
+            }
         }
     }
 

@@ -38,12 +38,21 @@ pub struct Discovery {
     pub services: Vec<Service>,
     /// All their slices.
     pub slices: Vec<EndpointSlice>,
+    /// The slices of Services that are no more, as they are to be while a route may still lead there.
+    pub retired: Vec<EndpointSlice>,
     /// What they say of each cluster.
     pub endpoints: BTreeMap<ClusterName, PublishedEndpoint>,
     /// The Services that share the route's traffic, with their weights.
     pub backends: Vec<(String, u32)>,
     /// Were weight classes merged?
     pub merged: bool,
+}
+
+impl Discovery {
+    fn has_service(&self, name: &str) -> bool {
+        let mut services = self.services.iter();
+        services.any(|service| service.metadata.name.as_deref() == Some(name))
+    }
 }
 
 /// Plans what the hub publishes. What drains stays in each Service that it is in.
@@ -68,6 +77,17 @@ pub fn discovery(facts: &Facts<'_>, clusters: &[Cluster]) -> Discovery {
             discovery.slices.extend(planned);
         }
         discovery.services.push(self::service(facts, service));
+    }
+    for service in &facts.observed.services {
+        let name = service.metadata.name.as_deref().unwrap_or_default();
+        if discovery.has_service(name) {
+            continue;
+        }
+        let members = published.iter();
+        let planned = members
+            .filter(|cluster| is_in(&there, name, &cluster.name))
+            .flat_map(|cluster| slices(facts, &there, name, cluster));
+        discovery.retired.extend(planned);
     }
     discovery.endpoints = published
         .iter()

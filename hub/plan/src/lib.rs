@@ -63,8 +63,10 @@ pub struct Plan {
     pub endpoints: BTreeMap<ClusterName, PublishedEndpoint>,
     /// Discovery HTTPRoutes of ours that are no longer wanted.
     pub surplus_routes: Vec<Reference>,
-    /// Slices and Services of ours that are no longer wanted, and that no live route names.
+    /// Slices of ours that are no longer wanted, whichever Service they are of.
     pub surplus: Vec<Reference>,
+    /// Services of ours that are no longer wanted.
+    pub retired: Retired,
     /// How each target is, and every other cluster that holds a part.
     pub clusters: Vec<Cluster>,
     /// How each step would be if all of this were written: those of creation, or those of the way out.
@@ -77,6 +79,16 @@ pub struct Plan {
     pub unconfirmed: Vec<ClusterName>,
     /// When time alone changes the plan.
     pub due: Option<Timestamp>,
+}
+
+/// Services that are no longer wanted. A route may lead there until the routes are as planned, and whether they are only whoever
+/// keeps them can say: until then they are kept right.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Retired {
+    /// Their slices, as they are to be until then.
+    pub slices: Vec<EndpointSlice>,
+    /// What of them is there, no HTTPRoute of ours names, and is to go then: slices, then Services.
+    pub surplus: Vec<Reference>,
 }
 
 /// Plans the discovery objects of one server, and judges its steps.
@@ -96,6 +108,7 @@ pub fn plan(facts: &Facts<'_>, now: Timestamp) -> Plan {
     };
     let steps = conditions::steps(facts, &clusters, &discovery);
     let surplus = surplus(facts, &discovery);
+    let surplus_of_retired = retired(facts, &discovery);
     let surplus_routes = surplus_routes(facts, &routes);
     let discovery = if leaving {
         still_there(facts, discovery)
@@ -112,6 +125,10 @@ pub fn plan(facts: &Facts<'_>, now: Timestamp) -> Plan {
         endpoints: discovery.endpoints,
         surplus_routes,
         surplus,
+        retired: Retired {
+            slices: discovery.retired,
+            surplus: surplus_of_retired,
+        },
         begun: is_begun(facts),
         emptied,
         unconfirmed: let_go.map(|cluster| cluster.name.clone()).collect(),
@@ -166,12 +183,14 @@ fn still_there(facts: &Facts<'_>, mut discovery: endpoints::Discovery) -> endpoi
             .find(|there| there.metadata.name == service.metadata.name);
         stays(&service.metadata, there.map(|there| &there.metadata))
     });
-    discovery.slices.retain(|slice| {
-        let there = slices
-            .iter()
-            .find(|there| there.metadata.name == slice.metadata.name);
-        stays(&slice.metadata, there.map(|there| &there.metadata))
-    });
+    for planned in [&mut discovery.slices, &mut discovery.retired] {
+        planned.retain(|slice| {
+            let there = slices
+                .iter()
+                .find(|there| there.metadata.name == slice.metadata.name);
+            stays(&slice.metadata, there.map(|there| &there.metadata))
+        });
+    }
     discovery
 }
 
@@ -185,35 +204,42 @@ fn surplus_routes(facts: &Facts<'_>, routes: &[HttpRoute]) -> Vec<Reference> {
         .collect()
 }
 
-/// The slices and Services that we own and the plan no longer has. What a live route names stays, with its slices, until the
-/// route names it no longer.
+/// The slices that we own and the plan no longer has.
 fn surplus(facts: &Facts<'_>, discovery: &endpoints::Discovery) -> Vec<Reference> {
+    let wanted = discovery.slices.iter().chain(&discovery.retired);
+    let wanted = names(wanted.map(|slice| &slice.metadata));
+    let there = facts.observed.slices.iter().map(|slice| &slice.metadata);
+    there
+        .filter(|meta| is_surplus(meta, &wanted))
+        .map(Reference::slice)
+        .collect()
+}
+
+/// The Services that we own and the plan no longer has, after those of their slices that are not surplus already. What an
+/// HTTPRoute of ours names stays: one that is on its way out leads there until it is gone.
+fn retired(facts: &Facts<'_>, discovery: &endpoints::Discovery) -> Vec<Reference> {
     let observed = &facts.observed;
-    let named: BTreeSet<&str> = observed
-        .routes
-        .iter()
-        .flat_map(|route| route.spec.rules.iter().flatten())
-        .flat_map(|rule| rule.backend_refs.iter().flatten())
-        .map(|backend| backend.name.as_str())
-        .collect();
-    let services = names(discovery.services.iter().map(|service| &service.metadata));
-    let slices = names(discovery.slices.iter().map(|slice| &slice.metadata));
-    let is_needed = |service: Option<&str>| {
-        service.is_some_and(|name| named.contains(name) && !services.contains(name))
+    let named = routes::services(observed.routes.iter().map(AsRef::as_ref));
+    let is_named = |service: Option<&str>| service.is_some_and(|name| named.contains(name));
+    let going = discovery.retired.iter();
+    let going = going.filter(|slice| !is_named(memory::label(slice, labels::SERVICE_NAME)));
+    let of_retired = names(going.map(|slice| &slice.metadata));
+    let is_of_retired = |meta: &&ObjectMeta| {
+        let name = meta.name.as_deref();
+        meta.deletion_timestamp.is_none() && name.is_some_and(|name| of_retired.contains(name))
     };
-    let surplus_slices = observed
-        .slices
-        .iter()
-        .filter(|slice| is_surplus(&slice.metadata, &slices))
-        .filter(|slice| !is_needed(memory::label(slice, labels::SERVICE_NAME)))
-        .map(|slice| Reference::slice(&slice.metadata));
-    let surplus_services = observed
-        .services
-        .iter()
-        .map(|service| &service.metadata)
-        .filter(|meta| is_surplus(meta, &services) && !is_needed(meta.name.as_deref()))
-        .map(Reference::service);
-    surplus_slices.chain(surplus_services).collect()
+    let services = names(discovery.services.iter().map(|service| &service.metadata));
+    let slices = observed.slices.iter().map(|slice| &slice.metadata);
+    let there = observed.services.iter().map(|service| &service.metadata);
+    slices
+        .filter(is_of_retired)
+        .map(Reference::slice)
+        .chain(
+            there
+                .filter(|meta| is_surplus(meta, &services) && !is_named(meta.name.as_deref()))
+                .map(Reference::service),
+        )
+        .collect()
 }
 
 fn names<'a>(objects: impl Iterator<Item = &'a ObjectMeta>) -> BTreeSet<&'a str> {

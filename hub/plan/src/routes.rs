@@ -80,6 +80,16 @@ pub(crate) fn parents(
     own.iter().map(parent).collect()
 }
 
+/// The Services that routes lead to.
+pub fn services<'a>(routes: impl IntoIterator<Item = &'a HttpRoute>) -> BTreeSet<&'a str> {
+    let routes = routes.into_iter();
+    routes
+        .flat_map(|route| route.spec.rules.iter().flatten())
+        .flat_map(|rule| rule.backend_refs.iter().flatten())
+        .map(|backend| backend.name.as_str())
+        .collect()
+}
+
 /// The Gateways that the routes of a server attach to, `default` where it names none.
 pub fn gateways(
     server: &InferenceServer,

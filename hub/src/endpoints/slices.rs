@@ -1,12 +1,23 @@
 //! The default publisher: Services without a selector, and their EndpointSlices.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+#[cfg(test)]
+mod tests;
 
-use crds::{ClusterName, v1alpha1::InferenceServer};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use crds::{ClusterName, labels, v1alpha1::InferenceServer};
 use futures::future::BoxFuture;
 use hub_plan::{
     facts::Reference,
     memory::{PublishedEndpoint, published},
+    routes,
+};
+use k8s_openapi::{
+    api::discovery::v1::EndpointSlice, apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::ResourceExt;
 use operator::{cache::ObjectKey, conditions::Failure, ownership::Desired};
@@ -40,33 +51,79 @@ impl DiscoverySlices {
     }
 
     /// Writes what differs: Services, then slices; then deletes what is surplus. A slice's first change is written at once;
-    /// what follows within a second is written then, and what is surplus goes after that.
+    /// what follows within a second is written then. What is not taken holds up nothing that does not depend on it.
     async fn write(&self, publication: &Publication<'_>) -> Result<Synced, Failure> {
-        let plan = publication.plan;
         let mut written = Written::default();
-        let services = differing(&self.caches.services, &plan.services, &mut written);
+        let services = &publication.plan.services;
+        let services = differing(&self.caches.services, services, &mut written);
         self.applier
             .put_all(&self.caches.services, services, &mut written)
             .await;
-        let slices = differing(&self.caches.slices, &plan.slices, &mut written);
         let mut wait = None;
+        let mut open = BTreeSet::new();
         let mut due: Vec<Desired> = Vec::new();
-        for slice in slices {
+        for slice in self.slices(publication, &mut written) {
             match self.pace.wait(slice.key.clone()) {
                 None => due.push(slice),
-                more => wait = wait.max(more),
+                more => {
+                    wait = wait.max(more);
+                    open.insert(slice.key);
+                }
             }
         }
         self.applier
             .put_all(&self.caches.slices, due, &mut written)
             .await;
-        if wait.is_none() && written.failures.is_empty() {
-            let namespace = publication.server.namespace().unwrap_or_default();
-            self.applier
-                .delete_all(&self.caches, &namespace, &plan.surplus, &mut written)
-                .await;
+        // When it is tried again is the back-off's to say.
+        for slice in &written.refused {
+            self.pace.give_back(slice);
         }
+        open.extend(written.refused.iter().cloned());
+        let namespace = publication.server.namespace().unwrap_or_default();
+        let surplus = self.surplus(publication, &open);
+        self.applier
+            .delete_all(&self.caches, &namespace, &surplus, &mut written)
+            .await;
         written.synced(wait)
+    }
+
+    /// The slices that differ.
+    fn slices(&self, publication: &Publication<'_>, written: &mut Written) -> Vec<Desired> {
+        let plan = publication.plan;
+        let mut slices = differing(&self.caches.slices, &plan.slices, written);
+        let retired = differing(&self.caches.slices, &plan.retired.slices, written);
+        let goes = |slice: &Desired| {
+            let mut going = plan.retired.surplus.iter();
+            publication.routed && going.any(|going| going.name == slice.key.name)
+        };
+        slices.extend(retired.into_iter().filter(|slice| !goes(slice)));
+        slices
+    }
+
+    /// What may go. A cluster's addresses may be on their way from one of its slices to another: while one of them is `open`,
+    /// which is not as planned, the others stay.
+    fn surplus(&self, publication: &Publication<'_>, open: &BTreeSet<ObjectKey>) -> Vec<Reference> {
+        let Publication {
+            server,
+            plan,
+            routed,
+        } = *publication;
+        let cluster = |slice: &EndpointSlice| slice.labels().get(labels::CLUSTER).cloned();
+        let slices = plan.slices.iter();
+        let moving: BTreeSet<_> = slices
+            .filter(|slice| open.contains(&ObjectKey::of(*slice)))
+            .filter_map(cluster)
+            .collect();
+        let namespace = server.namespace().unwrap_or_default();
+        let stays = |reference: &&Reference| {
+            let key = ObjectKey::new(&namespace, &reference.name);
+            let slice = self.caches.slices.get(&key);
+            let cluster = slice.and_then(|slice| cluster(&slice));
+            cluster.is_some_and(|cluster| moving.contains(&cluster))
+        };
+        let surplus = plan.surplus.iter().filter(|of| !stays(of));
+        let retired = plan.retired.surplus.iter().filter(|_| routed);
+        surplus.chain(retired).cloned().collect()
     }
 
     async fn remove(&self, server: &InferenceServer) -> Result<Synced, Failure> {
@@ -94,17 +151,38 @@ impl Publisher for DiscoverySlices {
         published(slices.iter().map(AsRef::as_ref), &server.name_any())
     }
 
-    fn is_synced(&self, publication: &Publication<'_>) -> bool {
-        publication.plan.surplus.is_empty() && self.is_published(publication)
-    }
-
     /// Service and slices are compared field by field, so that whatever another hand changes is put right.
-    fn is_published(&self, publication: &Publication<'_>) -> bool {
+    fn is_synced(&self, publication: &Publication<'_>) -> bool {
         let plan = publication.plan;
         let mut written = Written::default();
         let services = differing(&self.caches.services, &plan.services, &mut written);
-        let slices = differing(&self.caches.slices, &plan.slices, &mut written);
-        services.is_empty() && slices.is_empty() && written.failures.is_empty()
+        let slices = self.slices(publication, &mut written);
+        services.is_empty()
+            && slices.is_empty()
+            && written.failures.is_empty()
+            && self.surplus(publication, &BTreeSet::new()).is_empty()
+    }
+
+    /// Each Service that the routes name is there, and leads somewhere if it is to. While clusters move from one Service to
+    /// another, each has to be there before the route leaves it behind.
+    fn is_published(&self, publication: &Publication<'_>) -> bool {
+        let plan = publication.plan;
+        let observed = self.caches.discovery(publication.server);
+        let services = observed.services.iter().map(|service| &service.metadata);
+        let services = staying(services);
+        let slices = staying(observed.slices.iter().map(|slice| &slice.metadata));
+        let moving = !plan.retired.slices.is_empty();
+        routes::services(&plan.routes).into_iter().all(|service| {
+            let of_service = |slice: &&EndpointSlice| {
+                let of = slice.labels().get(labels::SERVICE_NAME);
+                of.is_some_and(|of| of == service)
+            };
+            let planned: Vec<_> = plan.slices.iter().filter(of_service).collect();
+            let is_there = |slice: &&&EndpointSlice| slices.contains(&slice.name_any());
+            let there = planned.iter().filter(is_there).count();
+            let enough = there == planned.len() || (there > 0 && !moving);
+            services.contains(service) && enough
+        })
     }
 
     fn sync<'a>(
@@ -117,4 +195,18 @@ impl Publisher for DiscoverySlices {
     fn delete<'a>(&'a self, server: &'a InferenceServer) -> BoxFuture<'a, Result<Synced, Failure>> {
         Box::pin(self.remove(server))
     }
+
+    /// What was told to go is not there any more. That it is gone, the plan waits for.
+    fn is_deleted(&self, server: &InferenceServer) -> bool {
+        let observed = self.caches.discovery(server);
+        let slices = observed.slices.iter().map(|slice| &slice.metadata);
+        let services = observed.services.iter().map(|service| &service.metadata);
+        staying(slices.chain(services)).is_empty()
+    }
+}
+
+/// The names of the objects that are not on their way out.
+fn staying<'a>(objects: impl Iterator<Item = &'a ObjectMeta>) -> BTreeSet<String> {
+    let staying = objects.filter(|meta| meta.deletion_timestamp.is_none());
+    staying.filter_map(|meta| meta.name.clone()).collect()
 }

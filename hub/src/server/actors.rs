@@ -34,6 +34,7 @@ pub fn creation(publisher: &Arc<dyn Publisher>, routing: &Arc<dyn Routing>) -> V
         Arc::new(Judged::step(BACKEND_PROVISION)),
         Arc::new(Writes(EndpointPublish {
             publisher: Arc::clone(publisher),
+            routing: Arc::clone(routing),
         })),
         Arc::new(Writes(DiscoveryRouteProvision {
             publisher: Arc::clone(publisher),
@@ -53,6 +54,7 @@ pub fn deletion(publisher: &Arc<dyn Publisher>, routing: &Arc<dyn Routing>) -> V
         })),
         Arc::new(Writes(Cleanup {
             publisher: Arc::clone(publisher),
+            routing: Arc::clone(routing),
         })),
     ]
 }

@@ -7,7 +7,10 @@ use hub_plan::Plan;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use operator::cache::ObjectKey;
 
-use crate::{endpoints::Publication, routing::RouteIntent};
+use crate::{
+    endpoints::Publication,
+    routing::{RouteIntent, Routing},
+};
 
 /// One look at one server. Nothing in it changes while its steps are taken but what they come to.
 #[derive(Debug)]
@@ -33,11 +36,12 @@ impl Pass {
         }
     }
 
-    /// What is to be published.
-    pub fn publication(&self) -> Publication<'_> {
+    /// What is to be published, by what that keeps the routes has come to.
+    pub fn publication(&self, routing: &dyn Routing) -> Publication<'_> {
         Publication {
             server: &self.server,
             plan: &self.plan,
+            routed: routing.is_synced(&self.route_intent()),
         }
     }
 

@@ -153,6 +153,7 @@ impl PassState<'_> {
                 }
             }
             Err(failure) => {
+                self.outcome.again = self.outcome.again.min(failure.again);
                 self.outcome.failures.push(failure.reason.clone());
                 failure.verdict(kind)
             }

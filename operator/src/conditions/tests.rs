@@ -13,6 +13,8 @@ enum Says {
     Killed,
     Pending,
     MayPass,
+    /// Some of it was taken, and some may pass.
+    Partly,
     Never,
 }
 
@@ -24,6 +26,7 @@ impl Says {
             reason: "Broken".to_owned(),
             message: "what, where, and what to do".to_owned(),
             passing,
+            again: Again::OnEvent,
         };
         match self {
             Self::Yes => Ok(Verdict::yes("", "Done", "")),
@@ -31,6 +34,10 @@ impl Says {
             Self::Killed => Ok(Verdict::no("", KILL, "")),
             Self::Pending => Ok(Verdict::unknown("", "Pending", "")),
             Self::MayPass => Err(failure(true)),
+            Self::Partly => Err(Failure {
+                again: Again::AtOnce,
+                ..failure(true)
+            }),
             Self::Never => Err(failure(false)),
         }
     }
@@ -39,12 +46,12 @@ impl Says {
         match self {
             Self::Yes => State::True,
             Self::No | Self::Killed | Self::Never => State::False,
-            Self::Pending | Self::MayPass => State::Unknown,
+            Self::Pending | Self::MayPass | Self::Partly => State::Unknown,
         }
     }
 
     fn fails(self) -> bool {
-        matches!(self, Self::MayPass | Self::Never)
+        matches!(self, Self::MayPass | Self::Partly | Self::Never)
     }
 }
 
@@ -278,6 +285,19 @@ fn an_error_says_what_it_is_in_the_condition() {
         passed.put,
         [Verdict::no("A", "Broken", "what, where, and what to do")]
     );
+}
+
+#[test]
+fn what_was_taken_beside_a_failure_is_looked_at_at_once_and_the_failure_is_told() {
+    let passed = pass(
+        Pace::AllSteps,
+        &[
+            (Says::Pending, Says::Partly, false),
+            (Says::Yes, Says::Yes, false),
+        ],
+    );
+    assert_eq!(passed.outcome.again, Again::AtOnce);
+    assert_eq!(passed.outcome.failures, ["Broken"]);
 }
 
 #[test]

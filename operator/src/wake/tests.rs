@@ -202,3 +202,55 @@ async fn the_key_that_waits_longest_runs_first_and_one_that_comes_back_goes_behi
     }
     assert_eq!(*ran.lock().unwrap(), [3, 1, 2, 1, 2, 1, 2]);
 }
+
+/// Runs one key that waits for events: it is woken again within its first `events` runs. When each run began.
+async fn looks(events: usize, within: &'static [u64], enough: usize) -> Vec<Duration> {
+    let wakes = Arc::new(Wakes::default());
+    wakes.wake(1u8);
+    let runs = Arc::new(Mutex::new(Vec::new()));
+    let reached = Arc::new(Notify::new());
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the clock is paused: it shows what the loop waited for"
+    )]
+    let start = tokio::time::Instant::now();
+    let work = |key| {
+        let (wakes, runs) = (Arc::clone(&wakes), Arc::clone(&runs));
+        let reached = Arc::clone(&reached);
+        async move {
+            let mut runs = runs.lock().unwrap();
+            let number = runs.len();
+            runs.push(start.elapsed());
+            if number < events {
+                wakes.wake(key);
+            }
+            if number + 1 == enough {
+                reached.notify_one();
+            }
+            let within = within.get(number).copied().map(Duration::from_secs);
+            Next::Recheck { within }
+        }
+    };
+    tokio::select! {
+        () = wakes.run(2, Backoff::default(), work) => {}
+        () = reached.notified() => {}
+    }
+    let runs = runs.lock().unwrap();
+    runs.clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_look_without_an_event_comes_in_time_however_many_events_there_were() {
+    let runs = looks(20, &[], 23).await;
+    let pause = runs[21].saturating_sub(runs[20]);
+    assert!(pause <= Duration::from_secs(11), "{pause:?}");
+    let next = runs[22].saturating_sub(runs[21]);
+    assert!(next > Duration::from_secs(9), "ever more rarely: {next:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_due_by_time_makes_no_look_later() {
+    let runs = looks(0, &[1; 10], 12).await;
+    let pause = runs[11].saturating_sub(runs[10]);
+    assert!(pause <= Duration::from_secs(11), "{pause:?}");
+}

@@ -33,6 +33,10 @@ pub(super) fn objects(
     for object in objects {
         belongs(object, &facts.placement)?;
     }
+    let stranger = stranger(facts);
+    for object in render(&stranger.input()).into_iter().flatten() {
+        belongs(&object, &stranger.placement)?;
+    }
     let mut ids = BTreeSet::new();
     for id in objects.iter().map(Object::id) {
         let shown = format!("{} {} is there twice", id.kind.as_str(), id.name);
@@ -42,6 +46,16 @@ pub(super) fn objects(
         same(Rule::StatusFree, &first, &render(&state.input()))?;
     }
     Ok(objects.clone())
+}
+
+/// The placement of another namespace that is most like this one: what a driver knows of one is nothing of the other.
+fn stranger(facts: &Facts) -> Facts {
+    let mut facts = facts.clone();
+    let metadata = &mut facts.placement.metadata;
+    let namespace = metadata.namespace.as_deref().unwrap_or_default();
+    metadata.namespace = Some(format!("not-{namespace}"));
+    metadata.uid = Some("uid-of-another-namespace".to_owned());
+    facts
 }
 
 /// Where what is needed is missing, rendering says why or goes on.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hub_plan::facts::{ClusterFacts, Kind, Membership};
+use hub_plan::facts::{ClusterFacts, Kind, Membership, Reference};
 use k8s_openapi::{api::core::v1::Service, apimachinery::pkg::apis::meta::v1::Time};
 
 use crate::given::{Given, condition, healthy, now, server};
@@ -157,12 +157,21 @@ fn weighted() -> Given {
     given
 }
 
-/// `kind name uid` of what is to go, in order.
-fn surplus(given: &Given) -> Vec<String> {
-    let plan = given.plan();
-    let each = plan.surplus.iter();
+/// `kind name uid`, in order.
+fn shown(references: &[Reference]) -> Vec<String> {
+    let each = references.iter();
     each.map(|reference| format!("{:?} {} {}", reference.kind, reference.name, reference.uid))
         .collect()
+}
+
+/// What is to go now.
+fn surplus(given: &Given) -> Vec<String> {
+    shown(&given.plan().surplus)
+}
+
+/// What is to go once the routes are as planned.
+fn retired(given: &Given) -> Vec<String> {
+    shown(&given.plan().retired.surplus)
 }
 
 #[test]
@@ -231,10 +240,14 @@ fn classes_that_are_gone_take_slices_then_services_with_them_by_uid() {
         metadata.uid = metadata.name.as_ref().map(|name| format!("uid-of-{name}"));
     }
     given.server = server(&[("east", 1), ("west", 1)]);
-    assert_eq!(surplus(&given), [""; 0], "the live route names them");
+    assert_eq!(surplus(&given), [""; 0], "a route may lead there");
+    assert_eq!(retired(&given), [""; 0], "the live route names them");
+    let going = Arc::make_mut(&mut given.observed.routes[0]);
+    going.metadata.deletion_timestamp = Some(Time(now()));
+    assert_eq!(retired(&given), [""; 0], "it does until it is gone");
     given.observed.routes = given.plan().routes.into_iter().map(Arc::new).collect();
     assert_eq!(
-        surplus(&given),
+        retired(&given),
         [
             "Slice llama-endpoints-w1.west-ipv4-0 ",
             "Slice llama-endpoints-w3.east-ipv4-0 ",
@@ -245,21 +258,42 @@ fn classes_that_are_gone_take_slices_then_services_with_them_by_uid() {
 }
 
 #[test]
-fn a_route_goes_before_the_slices_and_services_that_it_names() {
+fn a_service_that_is_no_more_is_kept_right_while_a_route_may_lead_there() {
+    let mut given = weighted();
+    given.server = server(&[("east", 1), ("west", 1)]);
+    given.placement("east").replicas.ready = 0;
+    let east = given.cluster("east").endpoint.as_mut().unwrap();
+    east.addresses = vec!["203.0.113.9".to_owned()];
+    let slices = given.plan().retired.slices;
+    let said: Vec<_> = slices
+        .iter()
+        .map(|slice| {
+            let endpoint = &slice.endpoints[0];
+            let ready = endpoint.conditions.as_ref().unwrap().ready.unwrap();
+            format!("{} {}", endpoint.addresses[0], ready)
+        })
+        .collect();
+    assert_eq!(said, ["203.0.113.2 true", "203.0.113.9 false"]);
+}
+
+#[test]
+fn what_leads_nowhere_goes_at_once_and_a_service_that_a_route_may_name_does_not() {
     let mut given = weighted();
     given.server.metadata.namespace = Some("cluster".to_owned());
     given.clusters.clear();
-    let kinds = |given: &Given| -> Vec<_> {
-        let surplus = given.plan().surplus.into_iter();
-        surplus.map(|reference| reference.kind).collect()
+    let kinds = |references: Vec<Reference>| -> Vec<_> {
+        let each = references.into_iter();
+        each.map(|reference| reference.kind).collect()
     };
-    // The common Service stays, empty: its two slices lead nowhere.
-    assert_eq!(kinds(&given), [Kind::Route, Kind::Slice, Kind::Slice]);
-    given.observed.routes.clear();
+    let plan = given.plan();
+    // The common Service stays, empty.
     assert_eq!(
-        kinds(&given),
-        [&[Kind::Slice; 4][..], &[Kind::Service; 2]].concat()
+        kinds(plan.surplus),
+        [&[Kind::Route][..], &[Kind::Slice; 4]].concat()
     );
+    assert_eq!(kinds(plan.retired.surplus), []);
+    given.observed.routes.clear();
+    assert_eq!(kinds(given.plan().retired.surplus), [Kind::Service; 2]);
 }
 
 #[test]
@@ -273,6 +307,7 @@ fn what_is_being_deleted_is_not_surplus_again() {
         Arc::make_mut(service).metadata.deletion_timestamp = Some(Time(now()));
     }
     assert_eq!(surplus(&given), [""; 0]);
+    assert_eq!(retired(&given), [""; 0]);
 }
 
 #[test]

@@ -16,6 +16,7 @@ use crds::{
 };
 use gateway_api::httproutes::HttpRoute;
 use hub_plan::{
+    Retired,
     clusters::{Cluster, judge},
     facts::{
         ClusterFacts, Facts, Fleet, GatewayName, Membership, Observed, PlacementFacts, Reference,
@@ -54,6 +55,7 @@ pub(crate) struct Planned {
     pub(crate) routes: Vec<HttpRoute>,
     /// Routes first.
     pub(crate) surplus: Vec<Reference>,
+    pub(crate) retired: Retired,
     /// Every member is done with a server under deletion.
     pub(crate) release: bool,
     pub(crate) unconfirmed: Vec<ClusterName>,
@@ -250,6 +252,7 @@ impl Given {
             slices: plan.slices,
             routes: plan.routes,
             surplus: surplus.collect(),
+            retired: plan.retired,
             release: plan.emptied && deleted,
             unconfirmed: plan.unconfirmed,
             status,

@@ -100,7 +100,8 @@ fn the_service_of_a_decommissioned_server_stays_until_its_members_are_empty() {
     let plan = given.plan();
     assert!(plan.services.is_empty());
     assert!(
-        plan.surplus
+        plan.retired
+            .surplus
             .iter()
             .any(|surplus| surplus.name == "llama-endpoints")
     );

@@ -38,12 +38,11 @@ impl PlanPart for DiscoveryRouteProvision {
 
     fn write<'a>(&'a self, pass: &'a Pass) -> BoxFuture<'a, Result<Option<Synced>, Failure>> {
         Box::pin(async move {
-            let intent = pass.route_intent();
-            if self.routing.is_synced(&intent) || !self.publisher.is_published(&pass.publication())
-            {
+            let publication = pass.publication(self.routing.as_ref());
+            if publication.routed || !self.publisher.is_published(&publication) {
                 return Ok(None);
             }
-            self.routing.sync(&intent).await.map(Some)
+            self.routing.sync(&pass.route_intent()).await.map(Some)
         })
     }
 }

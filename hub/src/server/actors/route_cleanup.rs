@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use crds::condition::ROUTE_CLEANUP;
+use crds::{
+    condition::{ROUTE_CLEANUP, Verdict},
+    reason,
+};
 use futures::future::BoxFuture;
 use operator::conditions::Failure;
 
-use super::writes::PlanPart;
+use super::writes::{PlanPart, pending};
 use crate::{endpoints::Synced, routing::Routing, server::Pass};
 
 /// Takes the discovery routes away. Members take theirs away when they are told to let go of the server.
@@ -17,6 +20,18 @@ pub(super) struct RouteCleanup {
 impl PlanPart for RouteCleanup {
     const KIND: &'static str = ROUTE_CLEANUP;
 
+    fn found(&self, pass: &Pass) -> Verdict {
+        let verdict = pass.judged(ROUTE_CLEANUP);
+        if self.routing.is_synced(&pass.route_intent()) {
+            return verdict;
+        }
+        pending(
+            verdict,
+            reason::REMOVING,
+            "the discovery routes are not gone yet",
+        )
+    }
+
     fn write<'a>(&'a self, pass: &'a Pass) -> BoxFuture<'a, Result<Option<Synced>, Failure>> {
         Box::pin(async move {
             let intent = pass.route_intent();
@@ -25,5 +40,10 @@ impl PlanPart for RouteCleanup {
             }
             self.routing.sync(&intent).await.map(Some)
         })
+    }
+
+    /// What a route leads to stays as long as the route. What drains does so meanwhile.
+    fn gates(&self, pass: &Pass) -> bool {
+        pass.plan.emptied
     }
 }

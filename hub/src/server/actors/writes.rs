@@ -19,6 +19,12 @@ pub(super) trait PlanPart: Send + Sync {
 
     /// Writes its part of the plan; `None`: there is nothing to write now.
     fn write<'a>(&'a self, pass: &'a Pass) -> BoxFuture<'a, Result<Option<Synced>, Failure>>;
+
+    /// Has every later step to wait while this one is not done?
+    fn gates(&self, pass: &Pass) -> bool {
+        let _ = pass;
+        false
+    }
 }
 
 /// The step of a part.
@@ -53,6 +59,11 @@ impl<P: PlanPart> ConditionActor<Pass> for Writes<P> {
                 None => Ran::waits(retrieved),
             })
         })
+    }
+
+    fn gates(&self, pass: &Pass) -> bool {
+        let Self(part) = self;
+        part.gates(pass)
     }
 }
 

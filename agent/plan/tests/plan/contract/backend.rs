@@ -1,6 +1,9 @@
 //! Backends that break one rule each.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicU32, Ordering},
+};
 
 use agent_plan::{
     Backend, DeploymentBackend, Object, Observed, PathRouting, PlacementInput, Refusal, Routing,
@@ -183,6 +186,28 @@ fn an_object_that_is_not_marked_as_the_placements_is_refused() {
             Ok(())
         }),
     ]);
+}
+
+#[test]
+fn what_is_kept_of_another_placement_of_that_name_is_refused() {
+    /// Renders each name once.
+    #[derive(Debug, Default)]
+    struct Kept(OnceLock<Vec<Object>>);
+
+    impl Backend for Kept {
+        fn render(&self, input: &PlacementInput<'_>) -> Result<Vec<Object>, Refusal> {
+            let Self(kept) = self;
+            let objects = DeploymentBackend.render(input)?;
+            Ok(kept.get_or_init(|| objects).clone())
+        }
+
+        fn observe(&self, input: &PlacementInput<'_>) -> Observed {
+            DeploymentBackend.observe(input)
+        }
+    }
+
+    let result = contract::backend(&Kept::default(), &contract::placement());
+    assert_broken([(Rule::Namespace, result)]);
 }
 
 #[test]

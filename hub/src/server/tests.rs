@@ -1,0 +1,149 @@
+//! Passes over one server, with steps of a test's own.
+
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use crds::condition::Verdict;
+use futures::future::BoxFuture;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use operator::conditions::{ConditionActor, Failure, Ran};
+
+use super::{plugin::Steps, *};
+use crate::{
+    endpoints::{Publication, ReportedEndpoints, Synced},
+    fake::{FakeApi, SERVERS},
+    models::SpecifiedModel,
+    probe::Http,
+    resolve::System,
+};
+
+/// One step, which says the same each time that it is taken.
+struct Step {
+    ran: Result<Again, Failure>,
+    runs: AtomicUsize,
+}
+
+impl ConditionActor<Pass> for Step {
+    fn condition_type(&self) -> &'static str {
+        "Step"
+    }
+
+    fn retrieve<'a>(
+        &'a self,
+        _: &'a Pass,
+        _: Option<&'a Condition>,
+    ) -> BoxFuture<'a, Result<Verdict, Failure>> {
+        let verdict = Verdict::unknown("Step", "Pending", "not done");
+        Box::pin(std::future::ready(Ok(verdict)))
+    }
+
+    fn run<'a>(&'a self, _: &'a Pass, verdict: Verdict) -> BoxFuture<'a, Result<Ran, Failure>> {
+        self.runs.fetch_add(1, Ordering::SeqCst);
+        let ran = self.ran.clone().map(|again| Ran { verdict, again });
+        Box::pin(std::future::ready(ran))
+    }
+}
+
+impl ServerPlugin for Steps {
+    fn creation(&self) -> &Steps {
+        self
+    }
+
+    fn deletion(&self) -> &Steps {
+        self
+    }
+}
+
+struct Nowhere;
+
+impl Publisher for Nowhere {
+    fn get(
+        &self,
+        _: &InferenceServer,
+    ) -> BTreeMap<crds::ClusterName, hub_plan::memory::PublishedEndpoint> {
+        BTreeMap::new()
+    }
+
+    fn sync<'a>(&'a self, _: &'a Publication<'a>) -> BoxFuture<'a, Result<Synced, Failure>> {
+        Box::pin(std::future::ready(Ok(Synced::default())))
+    }
+
+    fn delete<'a>(&'a self, _: &'a InferenceServer) -> BoxFuture<'a, Result<Synced, Failure>> {
+        Box::pin(std::future::ready(Ok(Synced::default())))
+    }
+
+    fn is_deleted(&self, _: &InferenceServer) -> bool {
+        true
+    }
+}
+
+/// One pass over a server whose one step is that; what it comes to, how often the step was taken, and the server after it.
+async fn pass(ran: Result<Again, Failure>) -> (Next, usize, serde_json::Value) {
+    let api = FakeApi::default();
+    let mut server = crate::contract::server("team", "llama");
+    server.metadata.finalizers = Some(vec![labels::CLEANUP.to_owned()]);
+    let path = format!("{SERVERS}/llama");
+    api.put(&path, serde_json::to_value(&server).unwrap());
+    let caches = api.caches();
+    let clock = Clock::start();
+    let publisher: Arc<dyn Publisher> = Arc::new(Nowhere);
+    let placer = Placer::new(
+        caches.clone(),
+        clock,
+        Arc::clone(&publisher),
+        Arc::new(SpecifiedModel),
+    );
+    let step = Arc::new(Step {
+        ran,
+        runs: AtomicUsize::new(0),
+    });
+    let actor: actors::Actor = Arc::<Step>::clone(&step);
+    let reconciler = Reconciler::new(Parts {
+        client: api.client(),
+        caches,
+        placer: Arc::new(placer),
+        resolver: Arc::new(Resolver::new(System::load())),
+        prober: Arc::new(Prober::new(Http, clock)),
+        provider: Arc::new(ReportedEndpoints),
+        publisher,
+        plugin: Arc::new(Steps::new(vec![actor]).unwrap()),
+        clock,
+        metrics: Arc::new(Metrics::new(clock)),
+        gateway: None,
+        refused_cidrs: Vec::new(),
+    });
+    let next = Arc::new(reconciler).reconcile(ObjectKey::of(&server)).await;
+    let runs = step.runs.load(Ordering::SeqCst);
+    (next, runs, api.get("llama").unwrap())
+}
+
+#[tokio::test]
+async fn a_write_that_is_undone_each_time_ends_the_pass_and_waits_for_an_event() {
+    let (next, runs, _) = pass(Ok(Again::AtOnce)).await;
+    // The status has its turn then.
+    let within = Some(Duration::from_secs(1));
+    assert_eq!(next, Next::Recheck { within });
+    assert_eq!(runs, 2, "once for each step, and once more");
+}
+
+#[tokio::test]
+async fn a_failure_is_in_the_status_though_other_writes_wait_for_their_turn() {
+    let wait = Duration::from_millis(700);
+    let failure = Failure {
+        reason: "ApplyRefused".to_owned(),
+        message: "EndpointSlice team/llama-west: no".to_owned(),
+        passing: false,
+        again: Again::After(wait),
+    };
+    let (next, runs, server) = pass(Err(failure)).await;
+    assert_eq!((next, runs), (Next::RetryWithin(wait), 1));
+    let conditions = server["status"]["conditions"].as_array().unwrap();
+    let step = conditions
+        .iter()
+        .find(|condition| condition["type"] == "Step");
+    let said = step.map(|step| (step["status"].clone(), step["message"].clone()));
+    let expected = ("False".into(), "EndpointSlice team/llama-west: no".into());
+    assert_eq!(said, Some(expected));
+}
