@@ -13,7 +13,7 @@ use proto::{
     transport::TransportError,
     v1,
 };
-use tokio::{sync::watch, time::Instant};
+use tokio::sync::watch;
 
 pub(crate) use self::{
     identity::{Clock, Identity, IdentityError, Store},
@@ -89,8 +89,6 @@ pub(crate) struct Link {
     pub(crate) clock: Clock,
     /// Spreads the agents of a fleet that has lost its hub.
     pub(crate) random: Random,
-    /// The machine's time counts from here.
-    pub(crate) start: Instant,
     pub(crate) connected: prometheus_client::metrics::gauge::Gauge,
 }
 

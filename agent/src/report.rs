@@ -24,7 +24,7 @@ pub(crate) struct Unwritten {
     pub(crate) message: String,
 }
 
-/// How the placement is. The key is the machine's to add.
+/// How the placement is. Its key and age are the machine's to add.
 pub(crate) fn placement(origin: &Origin, report: &Report) -> v1::PlacementReport {
     v1::PlacementReport {
         key: None,
@@ -35,6 +35,7 @@ pub(crate) fn placement(origin: &Origin, report: &Report) -> v1::PlacementReport
         replicas_wanted: report.replicas.wanted,
         replicas_ready: report.replicas.ready,
         route_accepted: report.route_accepted,
+        age_us: None,
     }
 }
 

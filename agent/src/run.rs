@@ -86,7 +86,10 @@ async fn start(args: Args, drivers: Drivers, parts: &mut JoinSet<()>) -> anyhow:
     let info = info(&client).await?;
     // Before this, a report could say that something is gone which was only not seen yet.
     caches.synced().await;
-    let machine = Arc::new(Machine::new(AgentMachine::new(held(&caches))));
+    let machine = Arc::new(Machine::new(
+        AgentMachine::new(held(&caches)),
+        start_of_time(),
+    ));
 
     let link = Link {
         machine: Arc::clone(&machine),
@@ -100,7 +103,6 @@ async fn start(args: Args, drivers: Drivers, parts: &mut JoinSet<()>) -> anyhow:
         join: args.join.clone(),
         clock: now,
         random,
-        start: start_of_time(),
         connected,
     };
     let placements = Placements {

@@ -1,6 +1,6 @@
 //! One ServerPlacement, from its facts to its report. Asks nobody but the caches, and needs no hub.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use agent_plan::{
     Drivers, GatewayFact, ObjectId, PlacementInput, Report, effective_gateway, judge, leaving, plan,
@@ -43,21 +43,22 @@ impl Serving {
         unwritten: Option<&Unwritten>,
         going: bool,
     ) -> Next {
+        let observed = self.machine.elapsed();
         let Some((placement, origin)) = self.placement(key) else {
             if let Some(unwritten) = unwritten {
                 let report = report::absent(unwritten);
                 self.machine
-                    .with(|machine| machine.report(key.clone(), report));
+                    .with(|machine| machine.report(key.clone(), report, observed));
             }
             return Next::Rest;
         };
         self.introduce(key);
         let report = |report: Report| match unwritten {
-            None => self.report(key, &origin, &report),
+            None => self.report(key, &origin, &report, observed),
             // What serves goes on; of the newer value nothing is known.
             Some(Unwritten { origin, message }) => {
                 let verdicts = agent_plan::unwritten(message);
-                self.report(key, origin, &Report { verdicts, ..report });
+                self.report(key, origin, &Report { verdicts, ..report }, observed);
             }
         };
         if going || placement.metadata.deletion_timestamp.is_some() {
@@ -79,8 +80,9 @@ impl Serving {
         if self.machine.with(|machine| machine.has_report(key)) {
             return;
         }
+        let observed = self.machine.elapsed();
         if let Some((placement, origin)) = self.placement(key) {
-            self.report(key, &origin, &self.as_found(&placement));
+            self.report(key, &origin, &self.as_found(&placement), observed);
         }
     }
 
@@ -108,10 +110,10 @@ impl Serving {
         Facts::of(&self.caches, placement, self.default_gateway.as_ref())
     }
 
-    fn report(&self, key: &PlacementKey, origin: &Origin, report: &Report) {
+    fn report(&self, key: &PlacementKey, origin: &Origin, report: &Report, observed: Duration) {
         self.machine.with(|machine| {
-            machine.endpoint(key.clone(), report::endpoint(origin, report));
-            machine.report(key.clone(), report::placement(origin, report));
+            machine.endpoint(key.clone(), report::endpoint(origin, report), observed);
+            machine.report(key.clone(), report::placement(origin, report), observed);
         });
     }
 }

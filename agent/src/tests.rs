@@ -74,7 +74,10 @@ impl Agent {
 
     /// A process that finds this cluster.
     fn over(server: ApiServer, caches: Caches) -> Self {
-        let machine = Arc::new(Machine::new(AgentMachine::new(crate::run::held(&caches))));
+        let machine = Arc::new(Machine::new(
+            AgentMachine::new(crate::run::held(&caches)),
+            crate::run::start_of_time(),
+        ));
         let wishes = Arc::new(Wishes::new(Arc::new(Wakes::default())));
         let client = server.client();
         machine.with(|machine| {

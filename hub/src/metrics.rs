@@ -1,5 +1,7 @@
 //! What can be counted of the hub, by the conventions of OpenMetrics. Counts, and decides nothing.
 
+mod propagation;
+
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
@@ -14,6 +16,7 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
+pub use self::propagation::Propagation;
 use crate::{clock::Clock, observe::Wakeups};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -36,6 +39,8 @@ pub struct Metrics {
     clock: Clock,
     /// Agents with an open session.
     pub sessions: Gauge,
+    /// From an agent's look to the slice.
+    pub propagation: Propagation,
     passes: Counter,
     errors: Family<Reason, Counter>,
     last_write: Gauge<f64, AtomicU64>,
@@ -50,6 +55,7 @@ impl Metrics {
         Self {
             clock,
             sessions: Gauge::default(),
+            propagation: Propagation::default(),
             passes: Counter::default(),
             errors: Family::default(),
             last_write: Gauge::default(),
@@ -85,6 +91,12 @@ impl Metrics {
             "inferfleet_hub_endpoints",
             "Published addresses of servers, by how they stand",
             self.endpoints.clone(),
+        );
+        registry.register_with_unit(
+            "inferfleet_hub_endpoint_propagation",
+            "From an agent's look at its cluster to the slice that says so, without the way of the message",
+            Unit::Seconds,
+            self.propagation.seconds.clone(),
         );
         registry.register_collector(Box::new(QueueDepth(wakeups)));
     }
@@ -169,7 +181,7 @@ impl Collector for QueueDepth {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use hub_plan::memory::PublishedEndpoint;
     use k8s_openapi::jiff::Timestamp;
     use prometheus_client::encoding::text::encode;
@@ -194,6 +206,15 @@ mod tests {
     fn shown(metrics: &Metrics) -> String {
         let mut registry = Registry::default();
         metrics.register(&mut registry, Arc::default());
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        text
+    }
+
+    /// What a scrape of a histogram alone shows.
+    pub(crate) fn shown_of(propagation: &Propagation) -> String {
+        let mut registry = Registry::default();
+        registry.register("seconds", "", propagation.seconds.clone());
         let mut text = String::new();
         encode(&mut text, &registry).unwrap();
         text

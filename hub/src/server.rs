@@ -106,6 +106,7 @@ impl Reconciler {
         let Some(server) = caches.servers.get(&key) else {
             placer.place(&key);
             metrics.published(&key, None);
+            metrics.propagation.forget(&key);
             resolver.forget(&key);
             prober.forget(&key);
             self.events.forget(&key);
@@ -184,10 +185,12 @@ impl Reconciler {
             prober,
             provider,
             publisher,
+            metrics,
             ..
         } = &self.parts;
         placer.place(key);
         let server = caches.servers.get(key)?;
+        let seen = metrics.propagation.seen(key);
         let profile = ObjectKey::new("", &server.spec.runtime.profile);
         let profile = caches.profiles.get(&profile);
         let mut clusters = placer.clusters(&server);
@@ -215,6 +218,10 @@ impl Reconciler {
             fleet: placer.fleet(),
         };
         let plan = hub_plan::plan(&facts, self.parts.clock.now());
+        let endpoints = [&facts.published, &plan.endpoints];
+        metrics
+            .propagation
+            .planned(key, &seen, endpoints, self.parts.clock.elapsed());
         prober.wish(&server, &plan.probes());
         Some(Pass::new(key.clone(), server, plan))
     }

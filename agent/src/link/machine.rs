@@ -1,23 +1,39 @@
 //! The machine that link and reconciles share.
 
-use std::sync::{Mutex, PoisonError};
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
 use proto::session::AgentMachine;
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::Instant};
 
 /// The agent's machine behind a lock that is never held over an await.
 #[derive(Debug)]
 pub(crate) struct Machine {
     inner: Mutex<AgentMachine>,
     changed: Notify,
+    /// The machine's time counts from here, by the monotonic clock.
+    start: Instant,
 }
 
 impl Machine {
-    pub(crate) fn new(machine: AgentMachine) -> Self {
+    pub(crate) fn new(machine: AgentMachine, start: Instant) -> Self {
         Self {
             inner: Mutex::new(machine),
             changed: Notify::new(),
+            start,
         }
+    }
+
+    /// What time it is for the machine.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// The moment of that time.
+    pub(super) fn moment(&self, elapsed: Duration) -> Instant {
+        self.start + elapsed
     }
 
     /// Tells the machine something; the session looks whether there is something to say now.

@@ -32,7 +32,7 @@ impl Link {
         let (outgoing, stream) = mpsc::channel(OUTGOING);
         let hello = self
             .machine
-            .drive(|machine| machine.connect(&self.info, self.start.elapsed()));
+            .drive(|machine| machine.connect(&self.info, self.machine.elapsed()));
         // There is room, and the receiver lives in the request below.
         outgoing
             .send(hello)
@@ -57,11 +57,11 @@ impl Link {
                 message = incoming.message() => self.hear(message, certificates, welcomed)?,
                 () = self.machine.changed(), if !full => {}
                 permit = outgoing.reserve(), if full => drop(permit.map_err(|_closed| LinkError::Ended)?),
-                () = sleep_until(self.start + deadline) => {}
+                () = sleep_until(self.machine.moment(deadline)) => {}
             }
             if self
                 .machine
-                .drive(|machine| machine.expired(self.start.elapsed()))
+                .drive(|machine| machine.expired(self.machine.elapsed()))
             {
                 return Err(LinkError::Silent);
             }
@@ -78,7 +78,7 @@ impl Link {
             };
             match self
                 .machine
-                .drive(|machine| machine.transmit(self.start.elapsed()))
+                .drive(|machine| machine.transmit(self.machine.elapsed()))
             {
                 Some(message) => permit.send(message),
                 None => return Ok(false),
@@ -96,7 +96,7 @@ impl Link {
             .map_err(LinkError::Broken)?
             .ok_or(LinkError::Ended)?;
         let events = self.machine.drive(|machine| {
-            let events = machine.receive(message, self.start.elapsed())?;
+            let events = machine.receive(message, self.machine.elapsed())?;
             // Under the machine's lock: words are taken in their order.
             for event in &events {
                 self.wishes.take(event.clone());

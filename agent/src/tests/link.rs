@@ -60,7 +60,10 @@ fn late() -> SystemTime {
 
 fn start(hub: &Hub, server: &ApiServer, join: &Path, clock: fn() -> SystemTime) -> JoinHandle<()> {
     let link = Link {
-        machine: Arc::new(Machine::new(AgentMachine::new([]))),
+        machine: Arc::new(Machine::new(
+            AgentMachine::new([]),
+            crate::run::start_of_time(),
+        )),
         wishes: Arc::new(Wishes::new(Arc::new(Wakes::default()))),
         store: Store {
             client: server.client(),
@@ -75,7 +78,6 @@ fn start(hub: &Hub, server: &ApiServer, join: &Path, clock: fn() -> SystemTime) 
         join: join.to_owned(),
         clock,
         random: || 0.1,
-        start: crate::run::start_of_time(),
         connected: Gauge::default(),
     };
     tokio::spawn(link.run())

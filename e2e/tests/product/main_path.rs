@@ -351,6 +351,12 @@ async fn events_and_metrics_tell_what_happened() {
     ] {
         assert!(metrics.body().contains(line), "{line}: {}", metrics.body());
     }
+    let propagated = metrics
+        .body()
+        .lines()
+        .find_map(|line| line.strip_prefix("inferfleet_hub_endpoint_propagation_seconds_count "));
+    let propagated: u64 = propagated.unwrap().parse().unwrap();
+    assert!(propagated >= 2, "two endpoints came about: {propagated}");
     let table = fleet
         .inferfleet(&["placements", "hello", "-n", "told"])
         .await

@@ -12,7 +12,10 @@ use proto::{
 use tokio::sync::mpsc;
 use tonic::{Status, Streaming};
 
-use super::{Fleet, members::Member};
+use super::{
+    Fleet,
+    members::{Member, MemberState},
+};
 
 /// What the stream's task may have written and the network not yet taken. Full: the machine keeps the rest as state per
 /// key, and the newest value goes when there is room.
@@ -169,10 +172,12 @@ impl Stream {
                     fleet.wakeups.members.wake(member.name.as_str().to_owned());
                 }
                 HubEvent::Placement { key, report } => {
+                    self.seen(&state, &key, report.age_us);
                     state.placement_reported(key.clone(), report);
                     fleet.wake(&key);
                 }
                 HubEvent::Endpoint { key, report } => {
+                    self.seen(&state, &key, report.age_us);
                     state.endpoint_reported(key.clone(), report);
                     fleet.wake(&key);
                 }
@@ -195,6 +200,20 @@ impl Stream {
             }
         }
         Ok(())
+    }
+
+    /// Notes when an agent saw what it reports, of what it was told only: it can't fill the hub's memory.
+    fn seen(&self, state: &MemberState, key: &PlacementKey, age_us: Option<u64>) {
+        let Some(age) = age_us.map(Duration::from_micros) else {
+            return;
+        };
+        if state.machine.is_known(key) {
+            let Self { fleet, member, .. } = self;
+            let at = fleet.clock.elapsed().saturating_sub(age);
+            let server = ObjectKey::new(key.namespace(), key.name());
+            let propagation = &fleet.metrics.propagation;
+            propagation.reported(server, &member.name, at);
+        }
     }
 }
 

@@ -152,14 +152,20 @@ impl AgentMachine {
 
     /// How a placement is. Kept as the newest of its key, and sent when it differs from what this session sent before.
     /// Ignored for what the cluster doesn't hold.
-    pub fn report(&mut self, key: PlacementKey, mut report: v1::PlacementReport) {
+    /// `observed`: when it was seen, by the clock of [`Self::transmit`].
+    pub fn report(
+        &mut self,
+        key: PlacementKey,
+        mut report: v1::PlacementReport,
+        observed: Duration,
+    ) {
         if self
             .slots
             .get(&key)
             .is_some_and(|slot| slot.holds(&report.uid))
         {
             report.key = Some(key.to_wire());
-            self.placements.put(key, report);
+            self.placements.put(key, report, observed);
         }
     }
 
@@ -169,14 +175,19 @@ impl AgentMachine {
     }
 
     /// Where the cluster admits traffic for a placement. As [`Self::report`].
-    pub fn endpoint(&mut self, key: PlacementKey, mut report: v1::EndpointReport) {
+    pub fn endpoint(
+        &mut self,
+        key: PlacementKey,
+        mut report: v1::EndpointReport,
+        observed: Duration,
+    ) {
         if self
             .slots
             .get(&key)
             .is_some_and(|slot| slot.holds(&report.uid))
         {
             report.key = Some(key.to_wire());
-            self.endpoints.put(key, report);
+            self.endpoints.put(key, report, observed);
         }
     }
 
@@ -195,7 +206,7 @@ impl AgentMachine {
         let body = self
             .next_control(now)
             .or_else(|| self.next_answer())
-            .or_else(|| self.next_report())?;
+            .or_else(|| self.next_report(now))?;
         Some(AgentMessage {
             session: id.0,
             body: Some(body),
@@ -362,14 +373,16 @@ impl AgentMachine {
         }
     }
 
-    fn next_report(&mut self) -> Option<Body> {
-        if let Some((key, report)) = self.endpoints.next() {
+    fn next_report(&mut self, now: Duration) -> Option<Body> {
+        if let Some((key, report, observed)) = self.endpoints.next() {
             self.reported(&key);
-            return Some(Body::Endpoint(report));
+            let age_us = observed.map(|observed| age_us(observed, now));
+            return Some(Body::Endpoint(v1::EndpointReport { age_us, ..report }));
         }
-        if let Some((key, report)) = self.placements.next() {
+        if let Some((key, report, observed)) = self.placements.next() {
             self.reported(&key);
-            return Some(Body::Placement(report));
+            let age_us = observed.map(|observed| age_us(observed, now));
+            return Some(Body::Placement(v1::PlacementReport { age_us, ..report }));
         }
         let complete = self.session.as_mut()?.complete();
         complete.then_some(Body::ReportsComplete(v1::ReportsComplete {}))
@@ -383,4 +396,9 @@ impl AgentMachine {
             session.reported(key);
         }
     }
+}
+
+fn age_us(observed: Duration, now: Duration) -> u64 {
+    let age = now.saturating_sub(observed).as_micros();
+    u64::try_from(age).unwrap_or(u64::MAX)
 }

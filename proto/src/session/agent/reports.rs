@@ -1,6 +1,7 @@
 //! The newest report per key of one kind: sent when it differs from what this session sent before.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::identifiers::PlacementKey;
 use crate::session::turns::Turns;
@@ -8,6 +9,8 @@ use crate::session::turns::Turns;
 #[derive(Debug, Clone, PartialEq)]
 struct Report<T> {
     newest: T,
+    /// When the newest was seen first; `None` once an earlier session said it.
+    observed: Option<Duration>,
     sent: Option<T>,
 }
 
@@ -26,9 +29,15 @@ impl<T: Clone + PartialEq> Reports<T> {
         }
     }
 
-    pub(super) fn put(&mut self, key: PlacementKey, newest: T) {
-        let sent = self.of.remove(&key).and_then(|report| report.sent);
-        self.of.insert(key.clone(), Report { newest, sent });
+    pub(super) fn put(&mut self, key: PlacementKey, newest: T, observed: Duration) {
+        let before = self.of.remove(&key);
+        let known = before.as_ref().filter(|report| report.newest == newest);
+        let report = Report {
+            observed: known.map_or(Some(observed), |report| report.observed),
+            newest,
+            sent: before.and_then(|report| report.sent),
+        };
+        self.of.insert(key.clone(), report);
         self.turns.insert(key);
     }
 
@@ -40,12 +49,15 @@ impl<T: Clone + PartialEq> Reports<T> {
     /// A new session has sent nothing yet.
     pub(super) fn restart(&mut self) {
         for (key, report) in &mut self.of {
-            report.sent = None;
+            if report.sent.take().as_ref() == Some(&report.newest) {
+                report.observed = None;
+            }
             self.turns.insert(key.clone());
         }
     }
 
-    pub(super) fn next(&mut self) -> Option<(PlacementKey, T)> {
+    /// The next one to send, and when it was seen.
+    pub(super) fn next(&mut self) -> Option<(PlacementKey, T, Option<Duration>)> {
         loop {
             let key = self.turns.next()?;
             let Some(report) = self.of.get_mut(&key) else {
@@ -53,7 +65,7 @@ impl<T: Clone + PartialEq> Reports<T> {
             };
             if report.sent.as_ref() != Some(&report.newest) {
                 report.sent = Some(report.newest.clone());
-                return Some((key, report.newest.clone()));
+                return Some((key, report.newest.clone(), report.observed));
             }
         }
     }

@@ -1,5 +1,7 @@
 //! What the agent reports, in which order, and when it has reported all.
 
+use std::time::Duration;
+
 use super::wire::{Wire, body, held, key};
 use crate::session::{HubEvent, Refusal};
 use crate::v1;
@@ -42,8 +44,9 @@ fn all_is_reported_after_welcome_endpoints_first_and_completeness_last() {
     wire.hub.want(key("b"), "u2", body("v1"));
     for name in ["a", "b"] {
         let uid = if name == "a" { "u1" } else { "u2" };
-        wire.agent.report(key(name), placement(uid, 1));
-        wire.agent.endpoint(key(name), endpoint(uid, "192.0.2.1"));
+        wire.agent.report(key(name), placement(uid, 1), wire.now);
+        wire.agent
+            .endpoint(key(name), endpoint(uid, "192.0.2.1"), wire.now);
     }
     let expected = [
         "applied",
@@ -69,10 +72,12 @@ fn a_report_names_its_key_and_only_a_changed_one_is_sent() {
     wire.hub.want(key("a"), "u1", body("v1"));
     wire.connect();
     wire.round();
-    wire.agent.endpoint(key("a"), endpoint("u1", "192.0.2.1"));
+    wire.agent
+        .endpoint(key("a"), endpoint("u1", "192.0.2.1"), wire.now);
     let (_, hub) = wire.round();
     let report = v1::EndpointReport {
         key: Some(key("a").to_wire()),
+        age_us: Some(0),
         ..endpoint("u1", "192.0.2.1")
     };
     assert_eq!(
@@ -82,11 +87,15 @@ fn a_report_names_its_key_and_only_a_changed_one_is_sent() {
             report
         }]
     );
-    wire.agent.endpoint(key("a"), endpoint("u1", "192.0.2.2"));
-    wire.agent.endpoint(key("a"), endpoint("u1", "192.0.2.1"));
+    wire.agent
+        .endpoint(key("a"), endpoint("u1", "192.0.2.2"), wire.now);
+    wire.agent
+        .endpoint(key("a"), endpoint("u1", "192.0.2.1"), wire.now);
     assert_eq!(wire.agent_says(), [], "it is what was sent");
-    wire.agent.endpoint(key("a"), endpoint("u1", "192.0.2.2"));
-    wire.agent.endpoint(key("a"), endpoint("u1", "192.0.2.3"));
+    wire.agent
+        .endpoint(key("a"), endpoint("u1", "192.0.2.2"), wire.now);
+    wire.agent
+        .endpoint(key("a"), endpoint("u1", "192.0.2.3"), wire.now);
     assert_eq!(wire.agent_says().len(), 1, "the newest only");
 }
 
@@ -96,9 +105,10 @@ fn completeness_waits_for_both_reports_of_what_was_held() {
     wire.hub.want(key("a"), "u1", body("v1"));
     wire.connect();
     assert_eq!(kinds(&wire.round().1), ["applied"]);
-    wire.agent.endpoint(key("a"), endpoint("u1", "192.0.2.1"));
+    wire.agent
+        .endpoint(key("a"), endpoint("u1", "192.0.2.1"), wire.now);
     assert_eq!(kinds(&wire.round().1), ["endpoint"]);
-    wire.agent.report(key("a"), placement("u1", 1));
+    wire.agent.report(key("a"), placement("u1", 1), wire.now);
     assert_eq!(kinds(&wire.round().1), ["placement", "complete"]);
 }
 
@@ -142,11 +152,38 @@ fn nothing_is_reported_of_what_is_not_held() {
     let mut wire = Wire::new([held("a", "u1", 1, "v1")]);
     wire.connect();
     wire.round();
-    wire.agent.report(key("a"), placement("u2", 1));
-    wire.agent.report(key("b"), placement("u1", 1));
+    wire.agent.report(key("a"), placement("u2", 1), wire.now);
+    wire.agent.report(key("b"), placement("u1", 1), wire.now);
     assert_eq!(wire.agent_says(), []);
-    wire.agent.report(key("a"), placement("u1", 1));
+    wire.agent.report(key("a"), placement("u1", 1), wire.now);
     wire.agent.removed(&key("a"), "u1");
-    wire.agent.report(key("a"), placement("u1", 2));
+    wire.agent.report(key("a"), placement("u1", 2), wire.now);
     assert_eq!(kinds(&wire.round().1), ["complete"]);
+}
+
+#[test]
+fn a_report_says_how_long_ago_it_was_seen_first_and_an_old_one_does_not() {
+    let age = |wire: &mut Wire| {
+        let (_, hub) = wire.round();
+        hub.iter().find_map(|event| match event {
+            HubEvent::Endpoint { report, .. } => Some(report.age_us),
+            _ => None,
+        })
+    };
+    let mut wire = Wire::new([held("a", "u1", 1, "v1")]);
+    wire.hub.want(key("a"), "u1", body("v1"));
+    let seen = |wire: &mut Wire, address| {
+        let now = wire.now;
+        wire.agent.endpoint(key("a"), endpoint("u1", address), now);
+        wire.now += Duration::from_millis(3);
+    };
+    seen(&mut wire, "192.0.2.1");
+    seen(&mut wire, "192.0.2.1");
+    wire.connect();
+    assert_eq!(age(&mut wire), Some(Some(6_000)));
+    wire.connect();
+    assert_eq!(age(&mut wire), Some(None), "said before");
+    seen(&mut wire, "192.0.2.2");
+    wire.connect();
+    assert_eq!(age(&mut wire), Some(Some(3_000)));
 }

@@ -271,7 +271,7 @@ impl World {
             match event {
                 HubEvent::Removed { key, uid: of } => self.hub_removed(&key, &of),
                 HubEvent::Endpoint { key, mut report } => {
-                    report.key = None;
+                    (report.key, report.age_us) = (None, None);
                     self.endpoints.insert(key, report);
                 }
                 HubEvent::ReportsComplete => self.complete = true,

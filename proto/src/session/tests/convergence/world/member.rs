@@ -1,6 +1,6 @@
 //! The member cluster: it applies, refuses and removes in its own time, and checks that it may.
 
-use super::{Object, Work, World, uid};
+use super::{NOW, Object, Work, World, uid};
 use crate::identifiers::PlacementKey;
 use crate::session::{AgentEvent, Refusal};
 use crate::v1;
@@ -76,12 +76,12 @@ impl World {
     }
 
     pub(super) fn observe(&mut self, key: &PlacementKey, object: &Object) {
-        self.agent.endpoint(key.clone(), endpoint(object));
+        self.agent.endpoint(key.clone(), endpoint(object), NOW);
         let report = v1::PlacementReport {
             uid: uid(object.uid),
             ..v1::PlacementReport::default()
         };
-        self.agent.report(key.clone(), report);
+        self.agent.report(key.clone(), report, NOW);
     }
 
     /// It stays to be done, and may be done later.
