@@ -46,3 +46,28 @@ fn every_field_of_a_specification_is_described() {
         assert!(found.is_empty(), "no description: {found:?}");
     }
 }
+
+/// Kubernetes 1.31 takes such a text to be as long as a request, whatever its maxLength, and refuses a CRD for the rule's cost.
+#[test]
+fn no_rule_looks_at_what_may_be_a_number_or_a_text() {
+    fn ruled(path: &str, schema: &serde_json::Value, found: &mut Vec<String>) {
+        let has = |field| schema.get(field).is_some();
+        if has("x-kubernetes-int-or-string") && has("x-kubernetes-validations") {
+            found.push(path.to_owned());
+        }
+        let children = schema
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter(|(_, child)| child.is_object());
+        for (name, child) in children {
+            ruled(&format!("{path}.{name}"), child, found);
+        }
+    }
+    for (name, definition) in crds::definitions().unwrap() {
+        let schema = serde_json::to_value(&definition.spec.versions[0].schema).unwrap();
+        let mut found = Vec::new();
+        ruled(name, &schema, &mut found);
+        assert!(found.is_empty(), "a rule of an int-or-string: {found:?}");
+    }
+}

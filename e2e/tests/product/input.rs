@@ -73,7 +73,7 @@ async fn bad_input_gets_a_field_path_and_a_sentence() {
             "/spec/resources/requests",
             json!({"cpu": "1 core"}),
             "spec.resources.requests[cpu]",
-            "must be a quantity: a number and at most one suffix, such as 500m, 2 or 16Gi",
+            "should match '^[0-9]+([.][0-9]*)?([numkMGTPE]|[KMGTPE]i|[eE][-+]?[0-9]+)?$'",
         ),
         (
             "/spec/model",
