@@ -72,7 +72,7 @@ async fn bad_input_gets_a_field_path_and_a_sentence() {
         (
             "/spec/resources/requests",
             json!({"cpu": "1 core"}),
-            "spec.resources.requests[cpu]",
+            "spec.resources.requests.cpu",
             "should match '^[0-9]+([.][0-9]*)?([numkMGTPE]|[KMGTPE]i|[eE][-+]?[0-9]+)?$'",
         ),
         (
