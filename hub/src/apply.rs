@@ -78,7 +78,7 @@ impl Written {
         }
     }
 
-    /// What they came to together: of several failures the first, and how many more. What was taken beside them is looked at
+    /// What they came to together: of several failures one, and how many more. What was taken beside them is looked at
     /// at once, as ever, and what waits for its turn has it.
     ///
     /// # Errors
@@ -89,17 +89,14 @@ impl Written {
             0 | 1 => String::new(),
             several => format!(" ({} more were not taken)", several - 1),
         };
-        // What passes by itself is told after what does not.
+        // What passes by itself is told after what does not; and the same one each time, or else the status never rests.
         let failures = self.failures.into_iter();
-        match failures.min_by_key(|failure| failure.passing) {
+        let rank = |a: &Failure, b: &Failure| (a.passing, &a.message).cmp(&(b.passing, &b.message));
+        match failures.min_by(rank) {
             None => Ok(Synced { wrote, wait }),
             Some(failure) => Err(Failure {
                 message: format!("{}{more}", failure.message),
-                again: match wait {
-                    _ if wrote => Again::AtOnce,
-                    Some(wait) => Again::After(wait),
-                    None => Again::OnEvent,
-                },
+                again: Again::beside(wrote, wait),
                 ..failure
             }),
         }

@@ -15,7 +15,10 @@ use hub_plan::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
-use operator::{conditions::Failure, ownership::is_applied_by};
+use operator::{
+    conditions::{Again, Failure},
+    ownership::is_applied_by,
+};
 
 use crate::{
     apply::{Applier, Written},
@@ -109,13 +112,22 @@ fn is_own(meta: &ObjectMeta) -> bool {
     stays(meta) && is_applied_by(meta, labels::HUB)
 }
 
-/// What two writes came to, each of which was tried.
+/// What two writes came to, each of which was tried: a failure of one keeps the other from nothing.
 fn both(one: Result<Synced, Failure>, other: Result<Synced, Failure>) -> Result<Synced, Failure> {
-    let (one, other) = (one?, other?);
-    Ok(Synced {
-        wrote: one.wrote || other.wrote,
-        wait: one.wait.max(other.wait),
-    })
+    match (one, other) {
+        (Ok(one), Ok(other)) => Ok(Synced {
+            wrote: one.wrote || other.wrote,
+            wait: one.wait.max(other.wait),
+        }),
+        (Err(failure), Ok(done)) | (Ok(done), Err(failure)) => {
+            let again = failure.again.min(Again::beside(done.wrote, done.wait));
+            Err(Failure { again, ..failure })
+        }
+        (Err(failure), Err(other)) => {
+            let again = failure.again.min(other.again);
+            Err(Failure { again, ..failure })
+        }
+    }
 }
 
 impl InPlace<dyn Publisher> {
@@ -152,6 +164,10 @@ impl Publisher for InPlace<dyn Publisher> {
     ) -> BoxFuture<'a, Result<Synced, Failure>> {
         Box::pin(async move {
             let synced = self.part.sync(publication).await;
+            // Until all is published there, who was led somewhere by what the hub wrote still is.
+            if !self.part.is_synced(publication) {
+                return synced;
+            }
             let found = self.found(publication);
             both(
                 synced,

@@ -29,7 +29,7 @@ pub use self::http::Http;
 use crate::clock::Clock;
 
 /// Probes at once, each of a few addresses. A dead endpoint holds a place for as long as the timeout; who waits longest is next.
-const PROBES_AT_ONCE: usize = 64;
+const PROBES_AT_ONCE: usize = 256;
 /// An address that has not answered by then does not.
 const TIMEOUT: Duration = Duration::from_secs(3);
 /// A gateway takes a moment to carry out a route that it has accepted: an endpoint is not called unreachable before so many

@@ -86,6 +86,17 @@ pub enum Again {
     OnEvent,
 }
 
+impl Again {
+    /// After a step of which something was written, or waits for its turn, whatever became of the rest.
+    pub fn beside(wrote: bool, wait: Option<Duration>) -> Self {
+        match wait {
+            _ if wrote => Self::AtOnce,
+            Some(wait) => Self::After(wait),
+            None => Self::OnEvent,
+        }
+    }
+}
+
 impl Ran {
     /// Something happens when there is more to say.
     pub fn waits(verdict: Verdict) -> Self {

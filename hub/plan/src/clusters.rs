@@ -281,13 +281,16 @@ impl Draft<'_> {
         cluster
     }
 
-    /// A new endpoint is asked once; that of a cluster which can't be heard again and again, once its grace is over. One that the
-    /// traffic waits for does not wait for a long back-off.
+    /// A new endpoint is asked once; that of a cluster which can't be heard again and again, once its grace is over. One on which
+    /// traffic depends does not wait for a long back-off; one that was lost does, so that many of these leave the others a turn.
     fn probe(&self, policy: &EndpointPolicy, found: &endpoint::Found) -> Option<Probe> {
         let grace = Some(policy.grace_seconds);
         let (max_age_seconds, retry_seconds) = match self.silence {
             Silence::Quiet { .. } => return None,
-            Silence::Lost { .. } => (grace, grace),
+            Silence::Lost { .. } => {
+                let is_lost = self.silence.unready_since().is_some();
+                (grace, grace.filter(|_| !is_lost))
+            }
             Silence::Heard | Silence::Settling { .. } => {
                 let is_required = policy.probe == ProbePolicy::Required;
                 (None, grace.filter(|_| is_required))

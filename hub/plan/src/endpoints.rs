@@ -38,7 +38,7 @@ pub struct Discovery {
     pub services: Vec<Service>,
     /// All their slices.
     pub slices: Vec<EndpointSlice>,
-    /// The slices of Services that are no more, as they are to be while a route may still lead there.
+    /// The slices of Services that no class has any more, as they are to be while a route may still lead there.
     pub retired: Vec<EndpointSlice>,
     /// What they say of each cluster.
     pub endpoints: BTreeMap<ClusterName, PublishedEndpoint>,
@@ -46,13 +46,6 @@ pub struct Discovery {
     pub backends: Vec<(String, u32)>,
     /// Were weight classes merged?
     pub merged: bool,
-}
-
-impl Discovery {
-    fn has_service(&self, name: &str) -> bool {
-        let mut services = self.services.iter();
-        services.any(|service| service.metadata.name.as_deref() == Some(name))
-    }
 }
 
 /// Plans what the hub publishes. What drains stays in each Service that it is in.
@@ -78,17 +71,7 @@ pub fn discovery(facts: &Facts<'_>, clusters: &[Cluster]) -> Discovery {
         }
         discovery.services.push(self::service(facts, service));
     }
-    for service in &facts.observed.services {
-        let name = service.metadata.name.as_deref().unwrap_or_default();
-        if discovery.has_service(name) {
-            continue;
-        }
-        let members = published.iter();
-        let planned = members
-            .filter(|cluster| is_in(&there, name, &cluster.name))
-            .flat_map(|cluster| slices(facts, &there, name, cluster));
-        discovery.retired.extend(planned);
-    }
+    discovery.retired = retired(facts, &there, &published, &classes);
     discovery.endpoints = published
         .iter()
         .map(|cluster| (cluster.name.clone(), endpoint_of(cluster)))
@@ -96,6 +79,32 @@ pub fn discovery(facts: &Facts<'_>, clusters: &[Cluster]) -> Discovery {
     let backend = |class: &Class| (service_of(facts, class), class.weight);
     discovery.backends = classes.iter().map(backend).collect();
     discovery
+}
+
+/// The slices of Services that no class has any more, but for what drains in them.
+fn retired(
+    facts: &Facts<'_>,
+    there: &ByCluster<'_>,
+    published: &[&Cluster],
+    classes: &[Class],
+) -> Vec<EndpointSlice> {
+    let current: BTreeSet<_> = classes
+        .iter()
+        .map(|class| service_of(facts, class))
+        .chain([names::discovery_service(facts.name())])
+        .collect();
+    let services = facts.observed.services.iter();
+    services
+        .filter_map(|service| service.metadata.name.as_deref())
+        .filter(|name| !current.contains(*name))
+        .flat_map(|name| {
+            let stays = |cluster: &&&Cluster| {
+                cluster.draining_since.is_none() && is_in(there, name, &cluster.name)
+            };
+            let members = published.iter().filter(stays);
+            members.flat_map(move |cluster| slices(facts, there, name, cluster))
+        })
+        .collect()
 }
 
 /// The Services with their clusters: `<name>-endpoints`, then those of the classes, then those of classes that are no more

@@ -49,3 +49,24 @@ async fn an_object_whose_deletion_meets_a_conflict_is_not_taken_for_one_that_goe
     assert_eq!(written.count, 1);
     assert_eq!(api.names(), [""; 0]);
 }
+
+#[test]
+fn of_several_refusals_the_same_one_is_told_whichever_came_first() {
+    let failure = |message: &str, passing| Failure {
+        reason: "ApplyRefused".to_owned(),
+        message: message.to_owned(),
+        passing,
+        again: Again::OnEvent,
+    };
+    let failures = [failure("b", false), failure("a", true), failure("a", false)];
+    let told = |order: [usize; 3]| {
+        let written = Written {
+            failures: order.map(|index| failures[index].clone()).into(),
+            ..Written::default()
+        };
+        written.synced(None).unwrap_err().message
+    };
+    for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
+        assert_eq!(told(order), "a (2 more were not taken)");
+    }
+}

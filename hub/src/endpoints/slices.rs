@@ -109,11 +109,10 @@ impl DiscoverySlices {
             routed,
         } = *publication;
         let cluster = |slice: &EndpointSlice| slice.labels().get(labels::CLUSTER).cloned();
-        let slices = plan.slices.iter();
-        let moving: BTreeSet<_> = slices
-            .filter(|slice| open.contains(&ObjectKey::of(*slice)))
-            .filter_map(cluster)
-            .collect();
+        let is_open =
+            |slice: &&EndpointSlice| !open.is_empty() && open.contains(&ObjectKey::of(*slice));
+        let slices = plan.slices.iter().filter(is_open);
+        let moving: BTreeSet<_> = slices.filter_map(cluster).collect();
         let namespace = server.namespace().unwrap_or_default();
         let stays = |reference: &&Reference| {
             let key = ObjectKey::new(&namespace, &reference.name);
@@ -163,16 +162,18 @@ impl Publisher for DiscoverySlices {
             && self.surplus(publication, &BTreeSet::new()).is_empty()
     }
 
-    /// Each Service that the routes name is there, and leads somewhere if it is to. While clusters move from one Service to
-    /// another, each has to be there before the route leaves it behind.
+    /// Each Service that the routes name is there, and leads somewhere if it is to. While the routes are to leave a Service, each
+    /// cluster has to be in those that they go on to.
     fn is_published(&self, publication: &Publication<'_>) -> bool {
         let plan = publication.plan;
         let observed = self.caches.discovery(publication.server);
         let services = observed.services.iter().map(|service| &service.metadata);
         let services = staying(services);
         let slices = staying(observed.slices.iter().map(|slice| &slice.metadata));
-        let moving = !plan.retired.slices.is_empty();
-        routes::services(&plan.routes).into_iter().all(|service| {
+        let wanted = routes::services(&plan.routes);
+        let named = routes::services(observed.routes.iter().map(AsRef::as_ref));
+        let moving = !named.is_subset(&wanted) || !plan.retired.slices.is_empty();
+        wanted.into_iter().all(|service| {
             let of_service = |slice: &&EndpointSlice| {
                 let of = slice.labels().get(labels::SERVICE_NAME);
                 of.is_some_and(|of| of == service)

@@ -18,8 +18,19 @@ use crate::{
     server::Pass,
 };
 
-/// Publishes and routes elsewhere, where all is well. It may hold what it has taken the place of, and does not use it.
-struct Elsewhere<T: ?Sized>(Option<Arc<T>>);
+/// Publishes and routes elsewhere. It may hold what it has taken the place of, and does not use it.
+struct Elsewhere<T: ?Sized> {
+    #[expect(dead_code, reason = "to hold it is all that is done with it")]
+    own: Option<Arc<T>>,
+    is_down: bool,
+}
+
+impl<T: ?Sized> Elsewhere<T> {
+    fn holding(own: Option<Arc<T>>) -> Self {
+        let is_down = false;
+        Self { own, is_down }
+    }
+}
 
 impl<T: ?Sized + Send + Sync> Publisher for Elsewhere<T> {
     fn get(&self, _: &InferenceServer) -> BTreeMap<ClusterName, PublishedEndpoint> {
@@ -27,7 +38,7 @@ impl<T: ?Sized + Send + Sync> Publisher for Elsewhere<T> {
     }
 
     fn is_synced(&self, _: &Publication<'_>) -> bool {
-        true
+        !self.is_down
     }
 
     fn sync<'a>(&'a self, _: &'a Publication<'a>) -> BoxFuture<'a, Result<Synced, Failure>> {
@@ -84,8 +95,8 @@ async fn look(api: &FakeApi, server: &InferenceServer, holds_own: bool) -> Outco
     let metrics = Arc::new(Metrics::new(clock));
     let own = own_parts(&api.client(), &caches, clock, &metrics);
     let hub = Hub::builder()
-        .publisher(move |own| Arc::new(Elsewhere(holds_own.then_some(own.default))))
-        .routing(move |own| Arc::new(Elsewhere(holds_own.then_some(own.default))))
+        .publisher(move |own| Arc::new(Elsewhere::holding(holds_own.then_some(own.default))))
+        .routing(move |own| Arc::new(Elsewhere::holding(holds_own.then_some(own.default))))
         .build()
         .unwrap();
     let chosen = hub.parts.choose(own, &Wake::new(Arc::default()));
@@ -137,4 +148,51 @@ async fn what_another_hand_has_written_is_not_taken_for_a_leftover() {
     api.disown("llama-discovery-0");
     look(&api, &server, false).await;
     assert_eq!(api.names(), ALL);
+}
+
+#[tokio::test]
+async fn what_leads_somewhere_stays_until_all_is_published_elsewhere() {
+    let server = contract::server("team", "llama");
+    let api = written(&server);
+    let caches = api.caches();
+    let clock = Clock::start();
+    let metrics = Arc::new(Metrics::new(clock));
+    let applier = Arc::new(Applier::new(api.client(), clock, metrics));
+    let in_place = InPlace::<dyn Publisher> {
+        part: Arc::new(Elsewhere::<dyn Publisher> {
+            own: None,
+            is_down: true,
+        }),
+        leftovers: Arc::new(Leftovers::new(caches.clone(), applier)),
+        holds_own: false,
+    };
+    let plan = contract::planned(&server, caches.discovery(&server));
+    let publication = Publication {
+        server: &server,
+        plan: &plan,
+        routed: true,
+    };
+    in_place.sync(&publication).await.unwrap();
+    assert_eq!(api.names(), ALL);
+}
+
+#[test]
+fn what_is_refused_beside_it_keeps_a_write_from_nothing() {
+    let failed = |again| Failure {
+        reason: String::new(),
+        message: String::new(),
+        passing: true,
+        again,
+    };
+    let wait = std::time::Duration::from_secs(1);
+    let waits = Synced {
+        wrote: false,
+        wait: Some(wait),
+    };
+    let again = |one, other| both(one, other).unwrap_err().again;
+    let refused = || Err(failed(Again::OnEvent));
+    assert_eq!(again(Ok(waits), refused()), Again::After(wait));
+    assert_eq!(again(refused(), Ok(waits)), Again::After(wait));
+    assert_eq!(again(refused(), Ok(Synced::default())), Again::OnEvent);
+    assert_eq!(again(refused(), Err(failed(Again::AtOnce))), Again::AtOnce);
 }

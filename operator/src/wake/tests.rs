@@ -200,7 +200,7 @@ async fn the_key_that_waits_longest_runs_first_and_one_that_comes_back_goes_behi
         () = wakes.run(1, Backoff::default(), work) => {}
         () = done.notified() => {}
     }
-    assert_eq!(*ran.lock().unwrap(), [3, 1, 2, 1, 2, 1, 2]);
+    assert_eq!(ran.lock().unwrap()[..7], [3, 1, 2, 1, 2, 1, 2]);
 }
 
 /// Runs one key that waits for events: it is woken again within its first `events` runs. When each run began.

@@ -374,14 +374,12 @@ impl AgentMachine {
     }
 
     fn next_report(&mut self, now: Duration) -> Option<Body> {
-        if let Some((key, report, observed)) = self.endpoints.next() {
+        if let Some((key, report, age_us)) = self.endpoints.next(now) {
             self.reported(&key);
-            let age_us = observed.map(|observed| age_us(observed, now));
             return Some(Body::Endpoint(v1::EndpointReport { age_us, ..report }));
         }
-        if let Some((key, report, observed)) = self.placements.next() {
+        if let Some((key, report, age_us)) = self.placements.next(now) {
             self.reported(&key);
-            let age_us = observed.map(|observed| age_us(observed, now));
             return Some(Body::Placement(v1::PlacementReport { age_us, ..report }));
         }
         let complete = self.session.as_mut()?.complete();
@@ -396,9 +394,4 @@ impl AgentMachine {
             session.reported(key);
         }
     }
-}
-
-fn age_us(observed: Duration, now: Duration) -> u64 {
-    let age = now.saturating_sub(observed).as_micros();
-    u64::try_from(age).unwrap_or(u64::MAX)
 }

@@ -322,3 +322,50 @@ fn a_part_that_is_gone_is_no_longer_in_the_status_of_a_server_on_its_way_out() {
         .collect();
     assert_eq!(clusters, ["west"]);
 }
+
+#[test]
+fn what_shares_a_service_with_a_cluster_that_drains_goes_after_the_route_as_well() {
+    let mut given = healthy();
+    given.add_south(3);
+    given.server.spec.endpoints.drain_seconds = 30;
+    given.apply();
+    // East drains in the class of one, west was in it, and one class is left: the common Service.
+    let targets = &mut given.server.spec.cluster_targets;
+    targets.retain(|target| target.cluster_id.as_str() != "east");
+    for target in targets {
+        target.weight = 3;
+    }
+    let plan = given.plan();
+    let names = |slices: &[k8s_openapi::api::discovery::v1::EndpointSlice]| -> Vec<_> {
+        let names = slices.iter().map(|slice| slice.metadata.name.clone());
+        names.map(Option::unwrap).collect()
+    };
+    let drains = "llama-endpoints-w1.east-ipv4-0".to_owned();
+    assert!(
+        names(&plan.slices).contains(&drains),
+        "{:?}",
+        names(&plan.slices)
+    );
+    let shared = "llama-endpoints-w1.west-ipv4-0".to_owned();
+    assert!(
+        names(&plan.retired.slices).contains(&shared),
+        "{:?}",
+        names(&plan.retired.slices)
+    );
+    assert!(
+        !shown(&plan.surplus)
+            .iter()
+            .any(|gone| gone.contains(&shared))
+    );
+    // Once no route leads there any more, it goes, and what drains stays.
+    given.observed.routes.clear();
+    let gone = retired(&given);
+    assert!(gone.iter().any(|gone| gone.contains(&shared)), "{gone:?}");
+    assert!(!gone.iter().any(|gone| gone.contains(&drains)), "{gone:?}");
+    assert!(
+        !gone
+            .iter()
+            .any(|gone| gone.starts_with("Service llama-endpoints-w1 ")),
+        "{gone:?}"
+    );
+}

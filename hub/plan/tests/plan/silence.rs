@@ -361,3 +361,16 @@ fn one_silent_cluster_changes_nothing_of_another() {
     }
     assert!(given.clusters.contains_key(&cluster("west")));
 }
+
+#[test]
+fn what_was_made_unready_is_asked_by_the_back_off_alone_so_that_others_have_a_turn() {
+    let mut given = fleet();
+    given.server.spec.endpoints.probe = crds::v1alpha1::ProbePolicy::Warn;
+    given.hush("west");
+    given.pass(40);
+    let retry = |given: &Given| given.plan().probes[&cluster("west")].retry_seconds;
+    assert_eq!(retry(&given), Some(40), "it is waited for");
+    given.pass(40);
+    assert_eq!(endpoints(&given.plan())[1], "west 203.0.113.2 down");
+    assert_eq!(retry(&given), None);
+}

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::*;
 use crate::{
     contract,
-    fake::{FakeApi, SERVICES, SLICES},
+    fake::{FakeApi, ROUTES, SERVICES, SLICES},
     metrics::Metrics,
     routing::{GatewayRoutes, Routing},
     server::{
@@ -34,6 +34,11 @@ impl World {
         for (name, service, cluster) in slices {
             put(&api, &server, name, service, cluster);
         }
+        Self::of(api, server)
+    }
+
+    /// With what is in that API server.
+    fn of(api: FakeApi, server: InferenceServer) -> Self {
         let (caches, clock) = (api.caches(), Clock::start());
         let metrics = Arc::new(Metrics::new(clock));
         let applier = Arc::new(Applier::new(api.client(), clock, metrics));
@@ -71,6 +76,15 @@ fn put(api: &FakeApi, server: &InferenceServer, name: &str, service: &str, clust
     api.put_owned(server, SLICES, slice);
     let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": service}});
     api.put_owned(server, SERVICES, service);
+}
+
+/// An HTTPRoute that leads to that Service.
+fn route(service: &str) -> serde_json::Value {
+    json!({
+        "apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
+        "metadata": {"name": "llama-discovery-0"},
+        "spec": {"rules": [{"backendRefs": [{"name": service, "port": 80}]}]},
+    })
 }
 
 const WEST: &str = "llama-endpoints-west-ipv4-0";
@@ -185,4 +199,24 @@ async fn the_hubs_own_publisher_keeps_its_contract() {
     contract::publisher(&publisher, [&a, &b], observed)
         .await
         .unwrap();
+}
+
+#[tokio::test]
+async fn no_route_leaves_a_service_before_each_cluster_is_where_it_goes_on_to() {
+    for (led_to, goes_on) in [("llama-endpoints", true), ("llama-endpoints-w3", false)] {
+        let server = contract::server("team", "llama");
+        let api = FakeApi::default();
+        api.put_owned(&server, ROUTES, route(led_to));
+        api.refuse(Method::PATCH, WEST, StatusCode::FORBIDDEN);
+        let world = World::of(api, server);
+        let plan = world.plan();
+        world.sync(&plan, true).await.unwrap_err();
+        let publication = Publication {
+            server: &world.server,
+            plan: &plan,
+            routed: false,
+        };
+        let is_published = world.publisher.is_published(&publication);
+        assert_eq!(is_published, goes_on, "{led_to}");
+    }
 }

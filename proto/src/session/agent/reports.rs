@@ -56,8 +56,8 @@ impl<T: Clone + PartialEq> Reports<T> {
         }
     }
 
-    /// The next one to send, and when it was seen.
-    pub(super) fn next(&mut self) -> Option<(PlacementKey, T, Option<Duration>)> {
+    /// The next one to send, and how long ago it was seen, in microseconds.
+    pub(super) fn next(&mut self, now: Duration) -> Option<(PlacementKey, T, Option<u64>)> {
         loop {
             let key = self.turns.next()?;
             let Some(report) = self.of.get_mut(&key) else {
@@ -65,7 +65,9 @@ impl<T: Clone + PartialEq> Reports<T> {
             };
             if report.sent.as_ref() != Some(&report.newest) {
                 report.sent = Some(report.newest.clone());
-                return Some((key, report.newest.clone(), report.observed));
+                let age = report.observed.map(|observed| now.saturating_sub(observed));
+                let age_us = age.map(|age| u64::try_from(age.as_micros()).unwrap_or(u64::MAX));
+                return Some((key, report.newest.clone(), age_us));
             }
         }
     }

@@ -165,9 +165,11 @@ fn nothing_is_reported_of_what_is_not_held() {
 fn a_report_says_how_long_ago_it_was_seen_first_and_an_old_one_does_not() {
     let age = |wire: &mut Wire| {
         let (_, hub) = wire.round();
-        hub.iter().find_map(|event| match event {
-            HubEvent::Endpoint { report, .. } => Some(report.age_us),
-            _ => None,
+        hub.iter().find_map(|event| {
+            let HubEvent::Endpoint { report, .. } = event else {
+                return None;
+            };
+            Some(report.age_us)
         })
     };
     let mut wire = Wire::new([held("a", "u1", 1, "v1")]);
