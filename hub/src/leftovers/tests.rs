@@ -64,8 +64,8 @@ impl<T: ?Sized + Send + Sync> Routing for Elsewhere<T> {
     }
 }
 
-/// What an earlier start has written of a server.
-fn written(server: &InferenceServer) -> FakeApi {
+/// What an earlier start has published of a server.
+fn published(server: &InferenceServer) -> FakeApi {
     let api = FakeApi::default();
     let labels = json!({
         "kubernetes.io/service-name": "llama-endpoints", "inferfleet.io/cluster": "east",
@@ -77,13 +77,19 @@ fn written(server: &InferenceServer) -> FakeApi {
     let service = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "llama-endpoints"},
     });
+    api.put_owned(server, SLICES, slice);
+    api.put_owned(server, SERVICES, service);
+    api
+}
+
+/// The same, and a route to it.
+fn written(server: &InferenceServer) -> FakeApi {
+    let api = published(server);
     let route = json!({
         "apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
         "metadata": {"name": "llama-discovery-0"},
         "spec": {"rules": [{"backendRefs": [{"name": "llama-endpoints", "port": 80}]}]},
     });
-    api.put_owned(server, SLICES, slice);
-    api.put_owned(server, SERVICES, service);
     api.put_owned(server, ROUTES, route);
     api
 }
@@ -153,7 +159,7 @@ async fn what_another_hand_has_written_is_not_taken_for_a_leftover() {
 #[tokio::test]
 async fn what_leads_somewhere_stays_until_all_is_published_elsewhere() {
     let server = contract::server("team", "llama");
-    let api = written(&server);
+    let api = published(&server);
     let caches = api.caches();
     let clock = Clock::start();
     let metrics = Arc::new(Metrics::new(clock));
@@ -173,7 +179,7 @@ async fn what_leads_somewhere_stays_until_all_is_published_elsewhere() {
         routed: true,
     };
     in_place.sync(&publication).await.unwrap();
-    assert_eq!(api.names(), ALL);
+    assert_eq!(api.names(), PUBLISHED);
 }
 
 #[test]
