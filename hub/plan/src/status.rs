@@ -19,7 +19,7 @@ use crate::{clusters::Cluster, placements::is_leaving};
 
 /// A status names at most this many clusters, so that its size is bounded whatever the fleet's.
 const CLUSTERS_MAX: usize = 100;
-/// The longest message of a cluster, in characters.
+/// The longest message of a cluster, in bytes.
 const MESSAGE_MAX: usize = 512;
 /// Addresses that a cluster's entry shows.
 const ADDRESSES_MAX: usize = 4;
@@ -229,9 +229,15 @@ fn cluster_status(cluster: &Cluster, previous: &[ClusterStatus], now: Timestamp)
         cluster_id: cluster.name.as_str().to_owned(),
         state: cluster.state,
         reason: cluster.reason.clone(),
-        message: cluster.message.chars().take(MESSAGE_MAX).collect(),
+        message: cut(&cluster.message).to_owned(),
         replicas: cluster.replicas,
         endpoint,
         since,
     }
+}
+
+/// The beginning of a message that is too long.
+fn cut(message: &str) -> &str {
+    let end = message.floor_char_boundary(MESSAGE_MAX);
+    message.get(..end).unwrap_or_default()
 }

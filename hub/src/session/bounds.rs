@@ -7,7 +7,7 @@ use proto::v1;
 
 /// The longest reason: what conditions and our CRDs take.
 const REASON_MAX: usize = 128;
-/// The longest message, in characters.
+/// The longest message, in bytes.
 const MESSAGE_MAX: usize = 512;
 /// The longest version, as our CRDs take it.
 const VERSION_MAX: usize = 64;
@@ -30,8 +30,11 @@ fn reason(text: &str) -> String {
     .to_owned()
 }
 
+/// A sentence. What can't be read is left out: in JSON, each control character would take six bytes of a status.
 fn message(text: &str) -> String {
-    text.chars().take(MESSAGE_MAX).collect()
+    let mut text = text.replace(char::is_control, " ");
+    text.truncate(text.floor_char_boundary(MESSAGE_MAX));
+    text
 }
 
 /// A version, cut to what a status takes.
@@ -130,6 +133,16 @@ mod tests {
             (ADDRESSES_MAX, MESSAGE_MAX)
         );
         assert_eq!(version(&"v".repeat(100)).len(), VERSION_MAX);
+    }
+
+    #[test]
+    fn a_message_takes_no_more_room_in_a_status_whatever_it_is_made_of() {
+        for letter in ["m", "\u{7}", "\n", "€", "𝄞", "\"", "\\"] {
+            let message = message(&letter.repeat(10_000));
+            let size = serde_json::to_vec(&message).unwrap().len();
+            assert!(size <= 2 * MESSAGE_MAX + 2, "{letter:?}: {size} bytes");
+            assert!(message.len() > MESSAGE_MAX - 4, "{letter:?}");
+        }
     }
 
     #[test]

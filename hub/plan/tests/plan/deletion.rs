@@ -57,11 +57,17 @@ fn a_member_that_is_away_is_waited_for_and_named() {
     given.cluster("east").gone = true;
     *given.cluster("west") = ClusterFacts {
         membership: Membership::Joined,
+        silent_since: Some(k8s_openapi::jiff::Timestamp::UNIX_EPOCH),
         ..ClusterFacts::default()
     };
     let plan = given.plan();
     assert!(!plan.release);
     assert_eq!(plan.status.summary.reason, "Deleting");
+    let said =
+        "west can't be heard since 1970-01-01T00:00:00Z; its part is removed when it comes back";
+    assert_eq!(plan.status.clusters[0].message, said);
+    let ready = &plan.status.conditions[0].message;
+    assert!(ready.contains("west"), "{ready}");
     assert_eq!(
         (
             plan.status.clusters[0].cluster_id.as_str(),

@@ -153,6 +153,27 @@ async fn routes_are_written_though_a_slice_is_refused_and_the_condition_says_so(
 }
 
 #[tokio::test]
+async fn the_first_change_of_a_slice_is_written_at_once_and_what_follows_goes_together() {
+    let mut world = World::with(&[]);
+    let hour = Duration::from_hours(1);
+    world.publisher.pace = Pace::new(Clock::start(), hour);
+    let mut plan = world.plan();
+    let synced = world.sync(&plan, true).await.unwrap();
+    assert_eq!((synced.wrote, synced.wait), (true, None));
+    for address in ["203.0.113.8", "203.0.113.9"] {
+        plan.slices[0].endpoints[0].addresses = vec![address.to_owned()];
+        let synced = world.sync(&plan, true).await.unwrap();
+        assert!(!synced.wrote);
+        assert!(synced.wait.is_some_and(|wait| wait <= hour));
+    }
+    world.publisher.pace = Pace::new(Clock::start(), hour);
+    assert!(world.sync(&plan, true).await.unwrap().wrote, "its turn");
+    let name = plan.slices[0].metadata.name.clone().unwrap();
+    let written = world.api.get(&name).unwrap();
+    assert_eq!(written["endpoints"][0]["addresses"][0], "203.0.113.9");
+}
+
+#[tokio::test]
 async fn no_route_is_written_to_a_service_that_leads_nowhere_yet() {
     let world = World::with(&[]);
     for slice in ["-east-ipv4-0", "-west-ipv4-0"] {
