@@ -5,16 +5,17 @@ mod tests;
 
 use std::{collections::BTreeSet, fmt::Debug, sync::Arc, time::Duration};
 
-use crds::{labels, reason};
+use crds::{labels, reason, v1alpha1::InferenceServer};
 use futures::StreamExt;
 use gateway_api::httproutes::HttpRoute;
 use hub_plan::facts::{Kind, Reference};
 use k8s_openapi::{
     NamespaceResourceScope,
     api::{core::v1::Service, discovery::v1::EndpointSlice},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::{
-    Client, Resource,
+    Client, Resource, ResourceExt,
     api::{ApiResource, PropagationPolicy},
 };
 use operator::{
@@ -29,6 +30,11 @@ use crate::{clock::Clock, endpoints::Synced, metrics::Metrics, observe::Caches};
 
 /// Objects of one server that are written at once.
 const WRITES_AT_ONCE: usize = 16;
+
+/// Whatever is not told to go yet.
+pub(crate) fn stays(meta: &ObjectMeta) -> bool {
+    meta.deletion_timestamp.is_none()
+}
 
 /// The kinds that a plan has.
 pub trait DiscoveryObject:
@@ -165,6 +171,23 @@ impl Applier {
                 .await;
             written.take(deleted);
         }
+    }
+
+    /// Deletes objects of a server's namespace, as [`Self::delete_all`], and says what that came to.
+    ///
+    /// # Errors
+    /// When one was not taken.
+    pub async fn clear(
+        &self,
+        caches: &Caches,
+        server: &InferenceServer,
+        references: &[Reference],
+    ) -> Result<Synced, Failure> {
+        let namespace = server.namespace().unwrap_or_default();
+        let mut written = Written::default();
+        self.delete_all(caches, &namespace, references, &mut written)
+            .await;
+        written.synced(None)
     }
 
     async fn delete(

@@ -21,7 +21,7 @@ use operator::{
 };
 
 use crate::{
-    apply::{Applier, Written},
+    apply::{Applier, stays},
     endpoints::{Publication, Publisher, Synced},
     observe::Caches,
     routing::{RouteIntent, Routing},
@@ -91,20 +91,10 @@ impl Leftovers {
     async fn clear(
         &self,
         server: &InferenceServer,
-        references: Vec<Reference>,
+        references: &[Reference],
     ) -> Result<Synced, Failure> {
-        let namespace = server.namespace().unwrap_or_default();
-        let mut written = Written::default();
-        self.applier
-            .delete_all(&self.caches, &namespace, &references, &mut written)
-            .await;
-        written.synced(None)
+        self.applier.clear(&self.caches, server, references).await
     }
-}
-
-/// Whatever is not told to go yet.
-fn stays(meta: &ObjectMeta) -> bool {
-    meta.deletion_timestamp.is_none()
 }
 
 /// What the hub has written: a part that writes objects of these kinds does so by another name.
@@ -171,7 +161,7 @@ impl Publisher for InPlace<dyn Publisher> {
             let found = self.found(publication);
             both(
                 synced,
-                self.leftovers.clear(publication.server, found).await,
+                self.leftovers.clear(publication.server, &found).await,
             )
         })
     }
@@ -180,7 +170,7 @@ impl Publisher for InPlace<dyn Publisher> {
         Box::pin(async move {
             let deleted = self.part.delete(server).await;
             let found = self.leftovers.published(server, stays);
-            both(deleted, self.leftovers.clear(server, found).await)
+            both(deleted, self.leftovers.clear(server, &found).await)
         })
     }
 
@@ -213,7 +203,7 @@ impl Routing for InPlace<dyn Routing> {
                 return synced;
             }
             let found = self.found(intent);
-            both(synced, self.leftovers.clear(intent.server, found).await)
+            both(synced, self.leftovers.clear(intent.server, &found).await)
         })
     }
 

@@ -164,10 +164,10 @@ async fn contour(
         .flag("xds-port", XDS_PORT)
         .flag("config-path", &config)
         .flag("envoy-service-namespace", "projectcontour")
+        .flag("envoy-service-name", "envoy")
         // By default it writes five statuses a second: with many routes that is all that there is to see.
         .flag("kubernetes-client-qps", "200")
-        .flag("kubernetes-client-burst", "400")
-        .flag("envoy-service-name", "envoy");
+        .flag("kubernetes-client-burst", "400");
     // Kinds that the Gateway API's standard channel doesn't have, or not in the version Contour reads.
     for kind in ["tcproutes", "tlsroutes", "grpcroutes", "backendtlspolicies"] {
         recipe = recipe.flag("disable-feature", kind);

@@ -24,7 +24,7 @@ use operator::{cache::ObjectKey, conditions::Failure, ownership::Desired};
 
 use super::{Publication, Publisher, Synced};
 use crate::{
-    apply::{Applier, Written, differing},
+    apply::{Applier, Written, differing, stays},
     clock::{Clock, Pace},
     observe::Caches,
 };
@@ -125,22 +125,19 @@ impl DiscoverySlices {
         surplus.chain(retired).cloned().collect()
     }
 
-    async fn remove(&self, server: &InferenceServer) -> Result<Synced, Failure> {
+    /// What is there of a server and was not told to go: slices, then Services.
+    fn there(&self, server: &InferenceServer) -> Vec<Reference> {
         let observed = self.caches.discovery(server);
         let slices = observed.slices.iter().map(|slice| &slice.metadata);
         let services = observed.services.iter().map(|service| &service.metadata);
-        let slices = slices.filter(|meta| meta.deletion_timestamp.is_none());
-        let services = services.filter(|meta| meta.deletion_timestamp.is_none());
-        let references: Vec<_> = slices
-            .map(Reference::slice)
-            .chain(services.map(Reference::service))
-            .collect();
-        let namespace = server.namespace().unwrap_or_default();
-        let mut written = Written::default();
-        self.applier
-            .delete_all(&self.caches, &namespace, &references, &mut written)
-            .await;
-        written.synced(None)
+        let slices = slices.filter(|meta| stays(meta)).map(Reference::slice);
+        let services = services.filter(|meta| stays(meta));
+        slices.chain(services.map(Reference::service)).collect()
+    }
+
+    async fn remove(&self, server: &InferenceServer) -> Result<Synced, Failure> {
+        let there = self.there(server);
+        self.applier.clear(&self.caches, server, &there).await
     }
 }
 
@@ -199,15 +196,12 @@ impl Publisher for DiscoverySlices {
 
     /// What was told to go is not there any more. That it is gone, the plan waits for.
     fn is_deleted(&self, server: &InferenceServer) -> bool {
-        let observed = self.caches.discovery(server);
-        let slices = observed.slices.iter().map(|slice| &slice.metadata);
-        let services = observed.services.iter().map(|service| &service.metadata);
-        staying(slices.chain(services)).is_empty()
+        self.there(server).is_empty()
     }
 }
 
 /// The names of the objects that are not on their way out.
 fn staying<'a>(objects: impl Iterator<Item = &'a ObjectMeta>) -> BTreeSet<String> {
-    let staying = objects.filter(|meta| meta.deletion_timestamp.is_none());
+    let staying = objects.filter(|meta| stays(meta));
     staying.filter_map(|meta| meta.name.clone()).collect()
 }
