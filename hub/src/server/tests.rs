@@ -1,9 +1,6 @@
 //! Passes over one server, with steps of a test's own.
 
-use std::{
-    collections::BTreeMap,
-    sync::atomic::{AtomicUsize, Ordering},
-};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crds::condition::Verdict;
 use futures::future::BoxFuture;
@@ -12,7 +9,8 @@ use operator::conditions::{ConditionActor, Failure, Ran};
 
 use super::{plugin::Steps, *};
 use crate::{
-    endpoints::{Publication, ReportedEndpoints, Synced},
+    apply::Applier,
+    endpoints::{DiscoverySlices, ReportedEndpoints},
     fake::{FakeApi, SERVERS},
     models::SpecifiedModel,
     probe::Http,
@@ -56,29 +54,6 @@ impl ServerPlugin for Steps {
     }
 }
 
-struct Nowhere;
-
-impl Publisher for Nowhere {
-    fn get(
-        &self,
-        _: &InferenceServer,
-    ) -> BTreeMap<crds::ClusterName, hub_plan::memory::PublishedEndpoint> {
-        BTreeMap::new()
-    }
-
-    fn sync<'a>(&'a self, _: &'a Publication<'a>) -> BoxFuture<'a, Result<Synced, Failure>> {
-        Box::pin(std::future::ready(Ok(Synced::default())))
-    }
-
-    fn delete<'a>(&'a self, _: &'a InferenceServer) -> BoxFuture<'a, Result<Synced, Failure>> {
-        Box::pin(std::future::ready(Ok(Synced::default())))
-    }
-
-    fn is_deleted(&self, _: &InferenceServer) -> bool {
-        true
-    }
-}
-
 /// One pass over a server whose one step is that; what it comes to, how often the step was taken, and the server after it.
 async fn pass(ran: Result<Again, Failure>) -> (Next, usize, serde_json::Value) {
     let api = FakeApi::default();
@@ -88,7 +63,10 @@ async fn pass(ran: Result<Again, Failure>) -> (Next, usize, serde_json::Value) {
     api.put(&path, serde_json::to_value(&server).unwrap());
     let caches = api.caches();
     let clock = Clock::start();
-    let publisher: Arc<dyn Publisher> = Arc::new(Nowhere);
+    let metrics = Arc::new(Metrics::new(clock));
+    let applier = Arc::new(Applier::new(api.client(), clock, Arc::clone(&metrics)));
+    let publisher = DiscoverySlices::new(caches.clone(), applier, clock);
+    let publisher: Arc<dyn Publisher> = Arc::new(publisher);
     let placer = Placer::new(
         caches.clone(),
         clock,
@@ -110,7 +88,7 @@ async fn pass(ran: Result<Again, Failure>) -> (Next, usize, serde_json::Value) {
         publisher,
         plugin: Arc::new(Steps::new(vec![actor]).unwrap()),
         clock,
-        metrics: Arc::new(Metrics::new(clock)),
+        metrics,
         gateway: None,
         refused_cidrs: Vec::new(),
     });
