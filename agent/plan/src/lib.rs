@@ -41,7 +41,7 @@ pub use verdicts::{Outcome, Outcomes, Report, judge, leaving, unwritten};
 /// Everything that apply will do for one placement. No choices are left in it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlacementPlan {
-    /// What is to exist, in the order to apply it.
+    /// What is to exist. What others name is applied before them, what doesn't [name others](Kind::names_others) at once.
     pub objects: Vec<Object>,
     /// What we own and is to go.
     pub removals: Vec<ObjectId>,

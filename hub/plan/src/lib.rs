@@ -11,7 +11,7 @@
 //! * [`endpoints`], `shards` and [`weights`]: the discovery Services and their EndpointSlices;
 //! * [`routes`]: the discovery HTTPRoutes;
 //! * [`conditions`]: one file and one function per condition;
-//! * [`status`]: the status that carries them, once the steps have been taken.
+//! * [`status`]: the status that carries them, once the steps have been taken, with the [`urgency`] of writing it.
 
 pub mod clusters;
 pub mod conditions;
@@ -26,6 +26,7 @@ mod shards;
 pub mod silence;
 pub mod status;
 mod tiers;
+pub mod urgency;
 pub mod weights;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -28,7 +28,7 @@ use crate::{
 /// A cluster that leaves and can't be heard for this long is let go.
 const LEAVE_PATIENCE: Duration = Duration::from_secs(40);
 /// A count of servers is written this often at most.
-const COUNT_PAUSE: Duration = Duration::from_secs(1);
+const COUNT_PAUSE: Duration = Duration::from_secs(5);
 /// As many as the API takes: an InferenceServer is held rather than one forgotten.
 const RELEASED_MAX: usize = 1000;
 
