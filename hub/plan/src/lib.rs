@@ -29,7 +29,7 @@ mod tiers;
 pub mod urgency;
 pub mod weights;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashSet};
 
 use crds::{
     ClusterName,
@@ -243,12 +243,12 @@ fn retired(facts: &Facts<'_>, discovery: &endpoints::Discovery) -> Vec<Reference
         .collect()
 }
 
-fn names<'a>(objects: impl Iterator<Item = &'a ObjectMeta>) -> BTreeSet<&'a str> {
+fn names<'a>(objects: impl Iterator<Item = &'a ObjectMeta>) -> HashSet<&'a str> {
     objects.filter_map(|meta| meta.name.as_deref()).collect()
 }
 
 /// What is on its way out already is not told again.
-fn is_surplus(meta: &ObjectMeta, wanted: &BTreeSet<&str>) -> bool {
+fn is_surplus(meta: &ObjectMeta, wanted: &HashSet<&str>) -> bool {
     let name = meta.name.as_deref();
     meta.deletion_timestamp.is_none() && !name.is_some_and(|name| wanted.contains(name))
 }
