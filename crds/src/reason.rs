@@ -46,6 +46,8 @@ pub const NAMESPACE_REFUSED: &str = "NamespaceRefused";
 pub const APPLYING: &str = "Applying";
 /// The namespace does not exist in the member cluster.
 pub const NAMESPACE_MISSING: &str = "NamespaceMissing";
+/// The endpoint is known, and nothing of it is published before the cluster is routable.
+pub const NOT_ROUTABLE: &str = "NotRoutable";
 /// What is to be published is not written yet.
 pub const PUBLISHING: &str = "Publishing";
 /// An object of that name exists, and somebody else owns it.

@@ -53,6 +53,8 @@ pub struct Cluster {
     pub routable: bool,
     /// Does it take traffic?
     pub ready: bool,
+    /// Was some of it published when this was planned?
+    pub remembered: bool,
     /// Since when it takes no new traffic, and goes on with the old.
     pub draining_since: Option<Timestamp>,
     /// Since when it could not be heard, where that alone keeps it out of the traffic.
@@ -226,13 +228,17 @@ impl Draft<'_> {
 
     fn cluster(&self, facts: &Facts<'_>, now: Timestamp) -> Cluster {
         let Judged {
-            found,
+            mut found,
             asked,
             serves,
         } = self.judged(facts, now);
         let policy = &facts.server.spec.endpoints;
         let probe = asked.then(|| self.probe(policy, &found)).flatten();
         let routable = serves && self.silence.unready_since().is_none();
+        let remembered = !self.memory.addresses.is_empty();
+        if !routable && !remembered {
+            found.wait_for_replica(self, facts);
+        }
         let steps: Vec<_> = Step::ALL
             .iter()
             .map(|step| (*step, verdicts::step(self, *step)))
@@ -255,6 +261,7 @@ impl Draft<'_> {
             port: found.port,
             routable,
             ready: false,
+            remembered,
             draining_since: found.draining_since,
             silent_since: self
                 .silence
@@ -340,6 +347,11 @@ impl Cluster {
     /// Is the cluster waited for?
     pub(crate) fn is_left(&self) -> bool {
         self.part == Part::Left
+    }
+
+    /// An endpoint is published once it leads somewhere, and from then on as long as it is there.
+    pub(crate) fn is_published(&self) -> bool {
+        !self.addresses.is_empty() && (self.routable || self.remembered)
     }
 
     /// It can't be heard, and that changes nothing yet.

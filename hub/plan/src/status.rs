@@ -87,7 +87,10 @@ pub fn is_pressing(before: Option<&InferenceServerStatus>, after: &InferenceServ
     let none = InferenceServerStatus::default();
     let before = before.unwrap_or(&none);
     let is_written = |status: &InferenceServerStatus| {
-        let waits = |condition: &Condition| condition.status != State::True.as_str();
+        // What waits for replicas alone is as much as can be written.
+        let waits = |condition: &Condition| {
+            condition.status != State::True.as_str() && condition.reason != reason::NOT_ROUTABLE
+        };
         let open = [READY, AVAILABLE, HEALTH_CHECK];
         let mut steps = status.conditions.iter();
         status.observed_generation == after.observed_generation
@@ -217,13 +220,15 @@ fn cluster_status(cluster: &Cluster, previous: &[ClusterStatus], now: Timestamp)
             .collect(),
         address_count: u32::try_from(cluster.addresses.len()).unwrap_or(u32::MAX),
         port: cluster.port,
-        published: if cluster.draining_since.is_some() {
-            Published::Draining
-        } else if cluster.ready {
-            Published::Ready
-        } else {
-            Published::NotReady
-        },
+        published: cluster.remembered.then(|| {
+            if cluster.draining_since.is_some() {
+                Published::Draining
+            } else if cluster.ready {
+                Published::Ready
+            } else {
+                Published::NotReady
+            }
+        }),
     });
     ClusterStatus {
         cluster_id: cluster.name.as_str().to_owned(),

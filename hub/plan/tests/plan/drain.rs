@@ -72,7 +72,7 @@ fn a_removed_target_drains_then_goes() {
     );
     assert_eq!(
         west.endpoint.as_ref().unwrap().published,
-        Published::Draining
+        Some(Published::Draining)
     );
     assert_eq!(condition(&plan.status, "Ready"), "True Serving");
     given.apply();
