@@ -93,6 +93,8 @@ pub const INVALID_SOURCE: &str = "InvalidSource";
 pub const HOSTNAME_NOT_RESOLVED: &str = "HostnameNotResolved";
 /// An address may not be published.
 pub const ADDRESS_REFUSED: &str = "AddressRefused";
+/// Every target has weight 0.
+pub const NO_TRAFFIC: &str = "NoTraffic";
 /// A rule of `spec.routing.rules` may not be served.
 pub const RULE_REFUSED: &str = "RuleRefused";
 /// The installed Gateway API lacks a field that the specification needs.

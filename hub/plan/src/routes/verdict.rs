@@ -4,7 +4,7 @@ use crds::{condition::State, reason};
 use gateway_api::httproutes::{HttpRoute, HttpRouteParentRefs};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::{gateway_name, names, parents, refused};
+use super::{gateway_name, is_weightless, names, parents, refused};
 use crate::facts::{Facts, StepFacts};
 
 /// What the Gateways say of all discovery routes, the worst first; or why they can't be asked, or what of the specification
@@ -27,9 +27,18 @@ pub fn verdict(facts: &Facts<'_>) -> StepFacts {
     });
     let done = StepFacts::of(State::True, reason::PROVISIONED, "no route is needed");
     judged
+        .chain(no_traffic(facts))
         .chain(left_out(facts))
         .min_by_key(|found| found.state)
         .unwrap_or(done)
+}
+
+/// The routes may be as accepted as can be, and lead nobody anywhere.
+fn no_traffic(facts: &Facts<'_>) -> Option<StepFacts> {
+    is_weightless(facts.server).then(|| {
+        let message = "every target has weight 0, so the route leads nowhere: give one of spec.clusterTargets a weight above 0";
+        StepFacts::no(reason::NO_TRAFFIC, message)
+    })
 }
 
 /// What the specification asks for and the routes don't have.

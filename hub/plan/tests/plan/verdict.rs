@@ -6,7 +6,7 @@ use crds::condition::State;
 use hub_plan::routes::verdict;
 use serde_json::{Value, json};
 
-use crate::given::{Given, healthy, judged};
+use crate::given::{Given, condition, healthy, judged, server};
 
 fn told(given: &Given) -> String {
     let found = verdict(&given.facts());
@@ -209,4 +209,25 @@ fn of_several_controllers_the_one_that_accepts_counts() {
         given.observed.routes = vec![Arc::new(route.clone())];
         assert_eq!(told(&given), ACCEPTED);
     }
+}
+
+#[test]
+fn a_server_of_which_every_target_weighs_nothing_is_not_ready() {
+    let mut given = healthy();
+    given.server = server(&[("east", 0), ("west", 0)]);
+    given.apply();
+    assert_eq!(
+        told(&given),
+        "False NoTraffic: every target has weight 0, so the route leads nowhere: give one of spec.clusterTargets a weight above 0"
+    );
+    let status = given.plan().status;
+    assert_eq!(condition(&status, "Ready"), "False NoTraffic");
+    assert_eq!(condition(&status, "Available"), "True Serving");
+}
+
+#[test]
+fn what_its_gateway_refuses_is_told_before_that_nobody_has_a_weight() {
+    let mut given = changed("False", "True", |_| ());
+    given.server = server(&[("east", 0), ("west", 0)]);
+    assert!(told(&given).starts_with("False RouteNotAccepted"));
 }
