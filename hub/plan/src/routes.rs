@@ -8,7 +8,7 @@ mod rules;
 mod verdict;
 
 pub use rules::refused;
-pub use verdict::verdict;
+pub use verdict::{Said, verdict};
 
 use std::collections::BTreeSet;
 
