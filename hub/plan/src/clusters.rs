@@ -17,7 +17,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use self::bounds::Bounds;
 use crate::{
-    drain::{Drain, drain},
+    drain::{Drain, drain, leading_route},
     facts::{ClusterFacts, Facts, Membership, Step, StepFacts},
     memory::PublishedEndpoint,
     placements::is_leaving,
@@ -91,6 +91,8 @@ struct Draft<'a> {
     tier: u32,
     /// Its part of the server is to go.
     leaving: bool,
+    /// The discovery route that still leads to it.
+    route: Option<&'a str>,
     silence: Silence,
 }
 
@@ -166,15 +168,18 @@ fn draft<'a>(
         weight: target.map(|target| target.weight),
         tier: target.map_or(0, |target| target.tier),
         leaving: target.is_none() || is_leaving(facts.server),
+        route: leading_route(facts.server, &facts.observed.routes, facts.gateway_api),
         silence: silence(policy, cluster, &memory, &facts.fleet, now),
         memory,
     }
 }
 
 impl Draft<'_> {
-    /// Its endpoints go: it is to hold nothing, or there is no such member.
+    /// Its endpoints go: it is to hold nothing, and no route of the server waits to go first; or there is no such member.
     fn withdrawn(&self) -> bool {
-        self.leaving || self.facts.membership != Membership::Joined
+        // What drains already goes on with that.
+        let led_to = self.route.is_some() && self.memory.draining_since.is_none();
+        (self.leaving && !led_to) || self.facts.membership != Membership::Joined
     }
 
     /// Would a request that arrives there reach a model server, as far as is known?
@@ -243,8 +248,9 @@ impl Draft<'_> {
             .iter()
             .map(|step| (*step, verdicts::step(self, *step)))
             .collect();
+        let drains = found.draining_since.is_some() && found.due.is_some();
         let (state, worst) = if self.leaving {
-            verdicts::leaving(self, found.due.is_some())
+            verdicts::leaving(self, drains)
         } else {
             verdicts::state(self.facts, &steps, &found.verdict, routable)
         };
@@ -276,13 +282,9 @@ impl Draft<'_> {
                 .as_ref()
                 .map(|placement| placement.replicas)
                 .unwrap_or_default(),
-            part: if found.draining_since.is_some() && found.due.is_some() {
-                Part::Left
-            } else {
-                self.part(facts)
-            },
+            part: if drains { Part::Left } else { self.part(facts) },
         };
-        if cluster.is_quiet() && !self.withdrawn() {
+        if cluster.is_quiet() && !self.leaving && !self.withdrawn() {
             cluster.stay_as(previous(facts, self.name));
         }
         cluster
