@@ -89,7 +89,7 @@ fn row(cluster: &ClusterStatus, now: Timestamp) -> [String; COLUMNS.len()] {
             format!("{first}:{}{more}", endpoint.port)
         },
     );
-    let traffic = match endpoint.map(|endpoint| endpoint.published) {
+    let traffic = match endpoint.and_then(|endpoint| endpoint.published) {
         Some(Published::Ready) => "yes",
         Some(Published::Draining) => "draining",
         Some(Published::NotReady) | None => "no",

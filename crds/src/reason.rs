@@ -46,6 +46,8 @@ pub const NAMESPACE_REFUSED: &str = "NamespaceRefused";
 pub const APPLYING: &str = "Applying";
 /// The namespace does not exist in the member cluster.
 pub const NAMESPACE_MISSING: &str = "NamespaceMissing";
+/// The endpoint is known, and nothing of it is published before the cluster is routable.
+pub const NOT_ROUTABLE: &str = "NotRoutable";
 /// What is to be published is not written yet.
 pub const PUBLISHING: &str = "Publishing";
 /// An object of that name exists, and somebody else owns it.
@@ -91,6 +93,8 @@ pub const INVALID_SOURCE: &str = "InvalidSource";
 pub const HOSTNAME_NOT_RESOLVED: &str = "HostnameNotResolved";
 /// An address may not be published.
 pub const ADDRESS_REFUSED: &str = "AddressRefused";
+/// Every target has weight 0.
+pub const NO_TRAFFIC: &str = "NoTraffic";
 /// A rule of `spec.routing.rules` may not be served.
 pub const RULE_REFUSED: &str = "RuleRefused";
 /// The installed Gateway API lacks a field that the specification needs.

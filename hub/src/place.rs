@@ -17,7 +17,7 @@ use crds::{
     v1alpha1::{DeletionPolicy, InferenceServer, MemberCluster, Released},
 };
 use hub_plan::{
-    drain::draining,
+    drain::{draining, leading_route},
     facts::{ClusterFacts, Membership, Refusal},
     placements::{Intent, Site, placements, targets},
 };
@@ -129,7 +129,11 @@ impl Placer {
         let leaving = self.leaving(planned.intents.keys());
         let now = self.clock.now();
         planned.leave(&leaving);
-        planned.hold(&draining(&server, &published, &leaving, now));
+        let routes = self.caches.routes_of(&server);
+        planned.hold(
+            &draining(&server, &published, &leaving, now),
+            leading_route(&server, &routes, self.caches.routes.is_installed()),
+        );
         // Encoded once, however many clusters a body goes to.
         let encode = |spec| serde_json::to_vec(spec).map(Bytes::from);
         let bodies: Vec<_> = match planned.specs.iter().map(encode).collect() {

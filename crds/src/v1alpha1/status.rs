@@ -176,11 +176,12 @@ pub struct ClusterEndpoint {
     pub address_count: u32,
     /// The port of all of them.
     pub port: u16,
-    /// How they stand in the hub's EndpointSlices.
-    pub published: Published,
+    /// How they stand in the hub's EndpointSlices; absent while none of them is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub published: Option<Published>,
 }
 
-/// How an endpoint stands in the hub's EndpointSlices.
+/// How an endpoint stands in the hub's EndpointSlices; absent while none of it is there.
 #[derive(JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Published {
     /// It takes traffic.

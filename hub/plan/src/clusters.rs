@@ -17,7 +17,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use self::bounds::Bounds;
 use crate::{
-    drain::{Drain, drain},
+    drain::{Drain, drain, leading_route},
     facts::{ClusterFacts, Facts, Membership, Step, StepFacts},
     memory::{NOTHING, PublishedEndpoint},
     placements::is_leaving,
@@ -53,6 +53,8 @@ pub struct Cluster {
     pub routable: bool,
     /// Does it take traffic?
     pub ready: bool,
+    /// Was some of it published when this was planned?
+    pub remembered: bool,
     /// Since when it takes no new traffic, and goes on with the old.
     pub draining_since: Option<Timestamp>,
     /// Since when it could not be heard, where that alone keeps it out of the traffic.
@@ -89,6 +91,8 @@ struct Draft<'a> {
     tier: u32,
     /// Its part of the server is to go.
     leaving: bool,
+    /// The discovery route that still leads to it.
+    route: Option<&'a str>,
     silence: Silence,
 }
 
@@ -164,15 +168,18 @@ fn draft<'a>(
         weight: target.map(|target| target.weight),
         tier: target.map_or(0, |target| target.tier),
         leaving: target.is_none() || is_leaving(facts.server),
+        route: leading_route(facts.server, &facts.observed.routes, facts.gateway_api),
         silence: silence(policy, cluster, memory, &facts.fleet, now),
         memory,
     }
 }
 
 impl Draft<'_> {
-    /// Its endpoints go: it is to hold nothing, or there is no such member.
+    /// Its endpoints go: it is to hold nothing, and no route of the server waits to go first; or there is no such member.
     fn withdrawn(&self) -> bool {
-        self.leaving || self.facts.membership != Membership::Joined
+        // What drains already goes on with that.
+        let led_to = self.route.is_some() && self.memory.draining_since.is_none();
+        (self.leaving && !led_to) || self.facts.membership != Membership::Joined
     }
 
     /// Would a request that arrives there reach a model server, as far as is known?
@@ -226,19 +233,24 @@ impl Draft<'_> {
 
     fn cluster(&self, facts: &Facts<'_>, now: Timestamp) -> Cluster {
         let Judged {
-            found,
+            mut found,
             asked,
             serves,
         } = self.judged(facts, now);
         let policy = &facts.server.spec.endpoints;
         let probe = asked.then(|| self.probe(policy, &found)).flatten();
         let routable = serves && self.silence.unready_since().is_none();
+        let remembered = !self.memory.addresses.is_empty();
+        if !routable && !remembered {
+            found.wait_for_replica(self, facts);
+        }
         let open: Vec<_> = Step::ALL
             .into_iter()
             .filter_map(|step| Some((step, verdicts::open(self, step)?)))
             .collect();
+        let drains = found.draining_since.is_some() && found.due.is_some();
         let (state, worst) = if self.leaving {
-            verdicts::leaving(self, found.due.is_some())
+            verdicts::leaving(self, drains)
         } else {
             verdicts::state(self.facts, &open, &found.verdict, routable)
         };
@@ -255,6 +267,7 @@ impl Draft<'_> {
             port: found.port,
             routable,
             ready: false,
+            remembered,
             draining_since: found.draining_since,
             silent_since: self
                 .silence
@@ -269,13 +282,9 @@ impl Draft<'_> {
                 .as_ref()
                 .map(|placement| placement.replicas)
                 .unwrap_or_default(),
-            part: if found.draining_since.is_some() && found.due.is_some() {
-                Part::Left
-            } else {
-                self.part(facts)
-            },
+            part: if drains { Part::Left } else { self.part(facts) },
         };
-        if cluster.is_quiet() && !self.withdrawn() {
+        if cluster.is_quiet() && !self.leaving && !self.withdrawn() {
             cluster.stay_as(previous(facts, self.name));
         }
         cluster
@@ -340,6 +349,11 @@ impl Cluster {
     /// Is the cluster waited for?
     pub(crate) fn is_left(&self) -> bool {
         self.part == Part::Left
+    }
+
+    /// An endpoint is published once it leads somewhere, and from then on as long as it is there.
+    pub(crate) fn is_published(&self) -> bool {
+        !self.addresses.is_empty() && (self.routable || self.remembered)
     }
 
     /// It can't be heard, and that changes nothing yet.

@@ -37,6 +37,7 @@ pub(crate) fn steps(
     facts: &Facts<'_>,
     clusters: &[Cluster],
     discovery: &Discovery,
+    of_routes: &StepFacts,
 ) -> Vec<Verdict> {
     if is_leaving(facts.server) {
         return vec![
@@ -49,7 +50,7 @@ pub(crate) fn steps(
         validation::validation(facts),
         backend_provision::backend_provision(&targets),
         endpoint_publish::endpoint_publish(&targets, discovery),
-        discovery_route_provision::discovery_route_provision(facts),
+        discovery_route_provision::discovery_route_provision(of_routes),
         traffic_route_provision::traffic_route_provision(&targets),
         model_config_provision::model_config_provision(&targets),
         health_check::health_check(&targets),

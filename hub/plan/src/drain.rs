@@ -1,11 +1,15 @@
 //! Draining: what is taken out of the traffic goes on with the requests that it has, for a while, before it goes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use crds::{
     ClusterName,
     v1alpha1::{DeletionPolicy, InferenceServer},
 };
+use gateway_api::httproutes::HttpRoute;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use crate::{
@@ -36,6 +40,20 @@ pub fn drain(server: &InferenceServer, memory: &PublishedEndpoint, now: Timestam
     } else {
         Drain::Done(since)
     }
+}
+
+/// The discovery route that still leads to a server which is on its way out: what it leads to does not even drain before it is
+/// gone, however long that is refused. A cluster that is no target any more does not wait for it: others serve, and the route
+/// goes on.
+pub fn leading_route<'a>(
+    server: &InferenceServer,
+    routes: &'a [Arc<HttpRoute>],
+    gateway_api: bool,
+) -> Option<&'a str> {
+    // Without its kind it leads nowhere, and nobody may be left to say that it is gone.
+    let leads = gateway_api && is_leaving(server);
+    let route = routes.first().filter(|_| leads)?;
+    Some(route.metadata.name.as_deref().unwrap_or_default())
 }
 
 /// The clusters whose part of the server is on its way out and whose endpoints have not drained: what they run stays until

@@ -53,7 +53,7 @@ pub fn discovery(facts: &Facts<'_>, clusters: &[Cluster]) -> Discovery {
     let there = by_cluster(facts.observed.slices.iter().map(AsRef::as_ref));
     let published: Vec<_> = clusters
         .iter()
-        .filter(|cluster| is_published(facts, cluster))
+        .filter(|cluster| cluster.is_published())
         .collect();
     let shares: Vec<_> = published
         .iter()
@@ -146,12 +146,6 @@ fn services<'a>(
 fn service_of(facts: &Facts<'_>, class: &Class) -> String {
     let name = format!("{}{}", names::discovery_service(facts.name()), class.suffix);
     fitted(&name, SERVICE_NAME_MAX)
-}
-
-/// An endpoint is published once it leads somewhere, and from then on as long as it is there.
-fn is_published(facts: &Facts<'_>, cluster: &Cluster) -> bool {
-    let before = facts.published.contains_key(&cluster.name);
-    !cluster.addresses.is_empty() && (cluster.routable || before)
 }
 
 /// Tells a cluster that works from one that only takes no traffic, such as one of weight 0. What drains is `serving` and

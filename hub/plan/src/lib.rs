@@ -107,7 +107,10 @@ pub fn plan(facts: &Facts<'_>, now: Timestamp) -> Plan {
     } else {
         routes::discovery(facts, &discovery)
     };
-    let steps = conditions::steps(facts, &clusters, &discovery);
+    let of_routes = routes::verdict(facts, now);
+    let steps = conditions::steps(facts, &clusters, &discovery, &of_routes.verdict);
+    let due = clusters.iter().filter_map(|cluster| cluster.due);
+    let due = due.chain(of_routes.due.filter(|_| !leaving)).min();
     let surplus = surplus(facts, &discovery);
     let surplus_of_retired = retired(facts, &discovery);
     let surplus_routes = surplus_routes(facts, &routes);
@@ -133,7 +136,7 @@ pub fn plan(facts: &Facts<'_>, now: Timestamp) -> Plan {
         begun: is_begun(facts),
         emptied,
         unconfirmed: let_go.map(|cluster| cluster.name.clone()).collect(),
-        due: clusters.iter().filter_map(|cluster| cluster.due).min(),
+        due,
         steps,
         clusters,
     }

@@ -45,11 +45,12 @@ impl Placements {
         }
     }
 
-    /// What is to go stays where its endpoints have not drained.
-    pub fn hold(&mut self, draining: &BTreeSet<ClusterName>) {
-        for cluster in draining {
-            if let Some(intent @ (Intent::Remove | Intent::Orphan)) = self.intents.get_mut(cluster)
-            {
+    /// What is to go stays where its endpoints have not drained, and everywhere while a discovery route leads to the server that
+    /// is on its way out.
+    pub fn hold(&mut self, draining: &BTreeSet<ClusterName>, leading_route: Option<&str>) {
+        for (cluster, intent) in &mut self.intents {
+            let goes = matches!(intent, Intent::Remove | Intent::Orphan);
+            if goes && (leading_route.is_some() || draining.contains(cluster)) {
                 *intent = Intent::Keep;
             }
         }

@@ -8,7 +8,7 @@ mod rules;
 mod verdict;
 
 pub use rules::refused;
-pub use verdict::verdict;
+pub use verdict::{Said, verdict};
 
 use std::collections::BTreeSet;
 
@@ -145,6 +145,10 @@ fn backends(facts: &Facts<'_>, discovery: &Discovery) -> Vec<HttpRouteRulesBacke
         ..HttpRouteRulesBackendRefs::default()
     };
     match discovery.backends.as_slice() {
+        // A weight that is left out is 1 (Gateway API, `HTTPBackendRef.weight`).
+        [] if is_weightless(facts.server) => {
+            vec![backend(names::discovery_service(facts.name()), Some(0))]
+        }
         // One backend takes all, so its weight says nothing: leaving it out keeps the route from following readiness.
         [] | [_] => vec![backend(names::discovery_service(facts.name()), None)],
         several => several
@@ -157,6 +161,12 @@ fn backends(facts: &Facts<'_>, discovery: &Discovery) -> Vec<HttpRouteRulesBacke
             })
             .collect(),
     }
+}
+
+/// Are all targets of weight 0, so that nobody is to take traffic?
+fn is_weightless(server: &InferenceServer) -> bool {
+    let mut targets = server.spec.cluster_targets.iter();
+    targets.all(|target| target.weight == 0)
 }
 
 /// The names of all routes of a server.

@@ -177,13 +177,15 @@ fn cluster_status(cluster: &Cluster, previous: &[ClusterStatus], now: Timestamp)
             .collect(),
         address_count: u32::try_from(cluster.addresses.len()).unwrap_or(u32::MAX),
         port: cluster.port,
-        published: if cluster.draining_since.is_some() {
-            Published::Draining
-        } else if cluster.ready {
-            Published::Ready
-        } else {
-            Published::NotReady
-        },
+        published: cluster.remembered.then(|| {
+            if cluster.draining_since.is_some() {
+                Published::Draining
+            } else if cluster.ready {
+                Published::Ready
+            } else {
+                Published::NotReady
+            }
+        }),
     });
     ClusterStatus {
         cluster_id: cluster.name.as_str().to_owned(),

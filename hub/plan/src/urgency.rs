@@ -22,7 +22,7 @@ pub enum Urgency {
 }
 
 /// What comes and goes by itself while nothing is wrong.
-const UNDER_WAY: [&str; 14] = [
+const UNDER_WAY: [&str; 15] = [
     reason::SERVING,
     reason::PROVISIONED,
     reason::VALID,
@@ -31,6 +31,7 @@ const UNDER_WAY: [&str; 14] = [
     reason::PUBLISHING,
     reason::ROUTE_PENDING,
     reason::STARTING,
+    reason::NOT_ROUTABLE,
     reason::PROBING,
     reason::SETTLING,
     reason::DRAINING,
@@ -80,11 +81,13 @@ fn failed(status: &InferenceServerStatus) -> BTreeSet<(&str, &str)> {
         .collect()
 }
 
-/// Is every step done that writes something?
+/// Is every step done that writes something? What waits for replicas alone is as much as can be written.
 fn is_written(status: &InferenceServerStatus) -> bool {
     let open = [READY, AVAILABLE, HEALTH_CHECK];
     let waits = |condition: &Condition| {
-        !open.contains(&condition.type_.as_str()) && condition.status != State::True.as_str()
+        !open.contains(&condition.type_.as_str())
+            && condition.status != State::True.as_str()
+            && condition.reason != reason::NOT_ROUTABLE
     };
     !status.conditions.is_empty() && !status.conditions.iter().any(waits)
 }

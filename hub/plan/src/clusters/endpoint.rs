@@ -88,6 +88,25 @@ impl Found {
         !withheld
     }
 
+    /// Says of an endpoint of which nothing is published yet what that waits for. A slice is first written when it leads somewhere:
+    /// one before would cost a write for each server and cluster, and say that nothing is there.
+    pub(super) fn wait_for_replica(&mut self, draft: &Draft<'_>, facts: &Facts<'_>) {
+        let name = draft.name;
+        if facts.server.spec.replicas == 0 {
+            let message = "replicas is 0 and none has served: nothing is published";
+            self.doubt(StepFacts::yes(reason::SCALED_TO_ZERO, message));
+            return;
+        }
+        let placement = draft.facts.placement.as_ref();
+        let waits = if placement.is_some_and(|placement| placement.replicas.ready > 0) {
+            "its gateway accepts the traffic route"
+        } else {
+            "a replica is ready there"
+        };
+        let message = format!("nothing of {name} is published before {waits}");
+        self.doubt(StepFacts::unknown(reason::NOT_ROUTABLE, message));
+    }
+
     /// Is some of it published already, and did it lead to model servers?
     fn goes_on(&self, memory: &PublishedEndpoint) -> bool {
         let mut addresses = self.addresses.iter();

@@ -87,9 +87,13 @@ pub(super) fn leaving(draft: &Draft<'_>, draining: bool) -> (ClusterState, StepF
             StepFacts::unknown(reason::CLUSTER_NOT_CONNECTED, message),
         );
     }
+    let message = match draft.route {
+        Some(route) => format!("{name} keeps its part until HTTPRoute {route} is gone"),
+        None => format!("{name} is removing its part"),
+    };
     (
         ClusterState::Removing,
-        StepFacts::unknown(reason::REMOVING, format!("{name} is removing its part")),
+        StepFacts::unknown(reason::REMOVING, message),
     )
 }
 

@@ -2,15 +2,14 @@
 
 use crds::condition::{DISCOVERY_ROUTE_PROVISION, Verdict};
 
-use crate::{facts::Facts, routes};
+use crate::facts::StepFacts;
 
 /// True when every Gateway that the routes attach to says Accepted and ResolvedRefs.
-pub(super) fn discovery_route_provision(facts: &Facts<'_>) -> Verdict {
-    let found = routes::verdict(facts);
+pub(super) fn discovery_route_provision(said: &StepFacts) -> Verdict {
     Verdict::new(
         DISCOVERY_ROUTE_PROVISION,
-        found.state,
-        &found.reason,
-        found.message,
+        said.state,
+        &said.reason,
+        said.message.clone(),
     )
 }

@@ -5,19 +5,23 @@ use crds::{
     reason,
 };
 
-use crate::{clusters::Cluster, endpoints::Discovery, facts::StepFacts};
+use crate::{clusters::Cluster, endpoints::Discovery};
 
-/// True when every target reports an endpoint that may be published.
+/// True when every target's endpoint is published, but for those that are to run no replica and have never served.
 pub(super) fn endpoint_publish(targets: &[&Cluster], discovery: &Discovery) -> Verdict {
-    let found: Vec<_> = targets
+    let mut found: Vec<_> = targets
         .iter()
         .map(|cluster| (*cluster, &cluster.endpoint))
         .collect();
-    // Published all the same: the server does not ask for more.
-    let unreached =
-        |(_, facts): &&(&Cluster, &StepFacts)| facts.reason == reason::ENDPOINT_UNREACHABLE;
-    let verdict = done(&found, discovery);
-    match found.iter().find(unreached) {
+    // Who only waits for a replica is told after who has no endpoint.
+    found.sort_by_key(|(_, facts)| facts.reason == reason::NOT_ROUTABLE);
+    let verdict = super::over_clusters(ENDPOINT_PUBLISH, &found, done(discovery));
+    // Published all the same, since the server asks for no more; or never published, and nobody waits for it.
+    let noted = [reason::ENDPOINT_UNREACHABLE, reason::SCALED_TO_ZERO];
+    let noted = noted
+        .iter()
+        .find_map(|reason| found.iter().find(|(_, facts)| facts.reason == *reason));
+    match noted {
         Some((cluster, facts)) if verdict.state == State::True => Verdict::yes(
             ENDPOINT_PUBLISH,
             &facts.reason,
@@ -27,11 +31,10 @@ pub(super) fn endpoint_publish(targets: &[&Cluster], discovery: &Discovery) -> V
     }
 }
 
-fn done(found: &[(&Cluster, &StepFacts)], discovery: &Discovery) -> Verdict {
-    let done = if discovery.merged {
+fn done(discovery: &Discovery) -> &'static str {
+    if discovery.merged {
         "the endpoint of every target is published; targets of nearly equal weights share one"
     } else {
         "the endpoint of every target is published"
-    };
-    super::over_clusters(ENDPOINT_PUBLISH, found, done)
+    }
 }

@@ -11,7 +11,9 @@ use crate::clusters::Cluster;
 /// The conjunction of all steps: False if any is, else Unknown if any is, else True.
 pub(super) fn ready(targets: &[&Cluster], steps: &[Verdict]) -> Verdict {
     for state in [State::False, State::Unknown] {
-        if let Some(step) = steps.iter().find(|step| step.state == state) {
+        let of_state = steps.iter().filter(|step| step.state == state);
+        // Who waits for replicas wants to know why they are not ready, which is another step's word.
+        if let Some(step) = of_state.min_by_key(|step| step.reason == reason::NOT_ROUTABLE) {
             return Verdict::new(
                 READY,
                 state,

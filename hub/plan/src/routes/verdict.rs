@@ -1,35 +1,70 @@
 //! What the Gateways say of the discovery routes.
 
-use crds::{condition::State, reason};
-use gateway_api::httproutes::{HttpRoute, HttpRouteParentRefs};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use crds::{labels, reason};
+use gateway_api::httproutes::{HttpRoute, HttpRouteParentRefs, HttpRouteStatusParents};
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
 
-use super::{gateway_name, names, parents, refused};
-use crate::facts::{Facts, StepFacts};
+use super::{gateway_name, is_weightless, names, parents, refused};
+use crate::{
+    drain::after,
+    facts::{Facts, StepFacts},
+};
+
+/// For how long a Gateway's yes to an older generation of a route stands: a rewrite must not look like a failure, and a
+/// controller that has stopped must not look well for ever. Gateways take a route within seconds.
+const VERDICT_SECONDS: u32 = 60;
+
+/// What is said of the routes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// The verdict.
+    pub verdict: StepFacts,
+    /// When time alone changes it.
+    pub due: Option<Timestamp>,
+}
+
+impl From<StepFacts> for Said {
+    fn from(verdict: StepFacts) -> Self {
+        Self { verdict, due: None }
+    }
+}
 
 /// What the Gateways say of all discovery routes, the worst first; or why they can't be asked, or what of the specification
 /// is not in the routes.
-pub fn verdict(facts: &Facts<'_>) -> StepFacts {
+pub fn verdict(facts: &Facts<'_>, now: Timestamp) -> Said {
     if !facts.gateway_api {
         let message = "the hub's cluster has no Gateway API: install its CRDs (standard channel, 1.1 or later)";
-        return StepFacts::of(State::False, reason::GATEWAY_API_MISSING, message);
+        return StepFacts::no(reason::GATEWAY_API_MISSING, message).into();
     }
     let parents = parents(facts.server, facts.gateway);
     if parents.is_empty() {
         let message = "the hub has no Gateway: set `gateway.namespace` and `gateway.name` in its chart's values, or spec.routing.parentRefs";
-        return StepFacts::of(State::False, reason::GATEWAY_NOT_SET, message);
+        return StepFacts::no(reason::GATEWAY_NOT_SET, message).into();
     }
-    let judged = names(facts).into_iter().flat_map(|name| {
-        let parents = parents.iter();
-        parents
-            .map(|parent| of_route(facts, parent, &name))
-            .collect::<Vec<_>>()
-    });
-    let done = StepFacts::of(State::True, reason::PROVISIONED, "no route is needed");
-    judged
+    let names = names(facts);
+    let of_gateways: Vec<_> = names
+        .iter()
+        .flat_map(|name| parents.iter().map(move |parent| (name, parent)))
+        .map(|(name, parent)| of_route(facts, parent, name, now))
+        .collect();
+    let due = of_gateways.iter().filter_map(|said| said.due).min();
+    let done = StepFacts::yes(reason::PROVISIONED, "no route is needed");
+    let verdict = of_gateways
+        .into_iter()
+        .map(|said| said.verdict)
+        .chain(no_traffic(facts))
         .chain(left_out(facts))
         .min_by_key(|found| found.state)
-        .unwrap_or(done)
+        .unwrap_or(done);
+    Said { verdict, due }
+}
+
+/// The routes may be as accepted as can be, and lead nobody anywhere.
+fn no_traffic(facts: &Facts<'_>) -> Option<StepFacts> {
+    is_weightless(facts.server).then(|| {
+        let message = "every target has weight 0, so the route leads nowhere: give one of spec.clusterTargets a weight above 0";
+        StepFacts::no(reason::NO_TRAFFIC, message)
+    })
 }
 
 /// What the specification asks for and the routes don't have.
@@ -52,25 +87,21 @@ fn left_out(facts: &Facts<'_>) -> Option<StepFacts> {
     })
 }
 
-fn of_route(facts: &Facts<'_>, parent: &HttpRouteParentRefs, name: &str) -> StepFacts {
+fn of_route(facts: &Facts<'_>, parent: &HttpRouteParentRefs, name: &str, now: Timestamp) -> Said {
     let (namespace, gateway) = gateway_name(parent);
     let at = format!("Gateway {namespace}/{gateway}");
-    let mut routes = facts.observed.routes.iter();
-    let route = routes.find(|route| route.metadata.name.as_deref() == Some(name));
-    let found = match route {
-        Some(route) => of_gateway(facts, parent, route, &at, name),
-        None => StepFacts::of(
-            State::Unknown,
-            reason::ROUTE_PENDING,
-            format!("HTTPRoute {name} is not written yet"),
-        ),
-    };
     // A Gateway that is gone judges nothing, and what it said before may still be there.
     if !facts.gateways.contains(&(namespace, gateway)) {
         let message = format!("{at} does not exist in the hub's cluster");
-        return StepFacts::no(reason::GATEWAY_NOT_FOUND, message);
+        return StepFacts::no(reason::GATEWAY_NOT_FOUND, message).into();
     }
-    found
+    let mut routes = facts.observed.routes.iter();
+    let route = routes.find(|route| route.metadata.name.as_deref() == Some(name));
+    let Some(route) = route else {
+        let message = format!("HTTPRoute {name} is not written yet");
+        return StepFacts::unknown(reason::ROUTE_PENDING, message).into();
+    };
+    of_gateway(facts, parent, route, &at, now)
 }
 
 /// What one Gateway says of one route: entries of other parents are not ours.
@@ -79,8 +110,8 @@ fn of_gateway(
     gateway: &HttpRouteParentRefs,
     route: &HttpRoute,
     at: &str,
-    name: &str,
-) -> StepFacts {
+    now: Timestamp,
+) -> Said {
     let parents = route.status.iter().flat_map(|status| &status.parents);
     let entries = parents.filter(|parent| {
         // Other controllers put entries of their own beside the Gateway's, without a verdict on the route.
@@ -98,41 +129,67 @@ fn of_gateway(
             && Some(namespace) == gateway.namespace.as_deref()
             && reference.section_name == gateway.section_name
     });
+    let name = route.metadata.name.as_deref().unwrap_or_default();
     // Where two judge it, in whatever order, the Gateway's controller is the one that accepts.
-    let generation = route.metadata.generation;
     entries
-        .map(|parent| of_entry(&parent.conditions, generation, at, name))
-        .max_by_key(|found| found.state)
+        .map(|parent| of_entry(parent, route, at, now))
+        .max_by_key(|said| said.verdict.state)
         .unwrap_or_else(|| {
             let message =
                 format!("{at} has not judged HTTPRoute {name}: does a controller run for it?");
-            StepFacts::of(State::Unknown, reason::ROUTE_PENDING, message)
+            StepFacts::unknown(reason::ROUTE_PENDING, message).into()
         })
 }
 
 /// What one controller says of the route.
-fn of_entry(conditions: &[Condition], generation: Option<i64>, at: &str, name: &str) -> StepFacts {
+fn of_entry(parent: &HttpRouteStatusParents, route: &HttpRoute, at: &str, now: Timestamp) -> Said {
+    let name = route.metadata.name.as_deref().unwrap_or_default();
+    let generation = route.metadata.generation;
+    let mut due = None;
     for kind in ["Accepted", "ResolvedRefs"] {
-        match judged(conditions, kind, generation) {
+        match judged(&parent.conditions, kind, generation) {
             Judged::Yes => {}
+            Judged::Yet(seen) => {
+                due = written(route).map(|written| after(written, VERDICT_SECONDS));
+                if due.is_some_and(|due| due <= now) {
+                    return late(parent, seen, route, at).into();
+                }
+            }
             Judged::No(condition) => {
                 let message = format!(
                     "{at} refuses HTTPRoute {name}: {}: {}",
                     condition.reason, condition.message
                 );
-                return StepFacts::of(State::False, refusal(kind, &condition.reason), message);
+                return StepFacts::no(refusal(kind, &condition.reason), message).into();
             }
             Judged::NotYet => {
                 let message = format!("{at} has not said {kind} of HTTPRoute {name}");
-                return StepFacts::of(State::Unknown, reason::ROUTE_PENDING, message);
+                return StepFacts::unknown(reason::ROUTE_PENDING, message).into();
             }
         }
     }
-    StepFacts::of(
-        State::True,
-        reason::PROVISIONED,
-        format!("{at} accepts HTTPRoute {name}"),
-    )
+    let message = format!("{at} accepts HTTPRoute {name}");
+    let verdict = StepFacts::yes(reason::PROVISIONED, message);
+    Said { verdict, due }
+}
+
+/// When we last wrote the route, by the clock of its API server, which moves it only with a write that changes something: so a
+/// restart of the hub counts from the same moment.
+fn written(route: &HttpRoute) -> Option<Timestamp> {
+    let entries = route.metadata.managed_fields.iter().flatten();
+    let ours = entries.filter(|entry| entry.manager.as_deref() == Some(labels::HUB));
+    ours.filter_map(|entry| Some(entry.time.as_ref()?.0)).max()
+}
+
+/// Its controller has said yes to an older generation, and nothing of the newest for too long. What it took goes on to be served.
+fn late(parent: &HttpRouteStatusParents, seen: i64, route: &HttpRoute, at: &str) -> StepFacts {
+    let name = route.metadata.name.as_deref().unwrap_or_default();
+    let generation = route.metadata.generation.unwrap_or_default();
+    let controller = &parent.controller_name;
+    let message = format!(
+        "{at} accepts HTTPRoute {name} as of generation {seen}, and its controller {controller} has said nothing of generation {generation} for {VERDICT_SECONDS} s: does it run, and what does its log say?"
+    );
+    StepFacts::unknown(reason::ROUTE_PENDING, message)
 }
 
 /// Our reason for a Gateway's (Gateway API, `RouteConditionReason`).
@@ -148,11 +205,13 @@ fn refusal(kind: &str, theirs: &str) -> &'static str {
 
 enum Judged<'a> {
     Yes,
+    /// Yes to this older generation.
+    Yet(i64),
     No(&'a Condition),
     NotYet,
 }
 
-/// A verdict of an older generation stands while it is positive: a rewrite of the route must not look like a failure.
+/// A verdict of an older generation stands for a while if it is positive.
 fn judged<'a>(conditions: &'a [Condition], kind: &str, generation: Option<i64>) -> Judged<'a> {
     // A controller need not say of which generation it speaks.
     let is_current = |condition: &Condition| {
@@ -160,7 +219,10 @@ fn judged<'a>(conditions: &'a [Condition], kind: &str, generation: Option<i64>) 
         seen.is_none() || seen >= generation
     };
     match conditions.iter().find(|condition| condition.type_ == kind) {
-        Some(condition) if condition.status == "True" => Judged::Yes,
+        Some(condition) if condition.status == "True" => match condition.observed_generation {
+            Some(seen) if !is_current(condition) => Judged::Yet(seen),
+            Some(_) | None => Judged::Yes,
+        },
         Some(condition) if condition.status == "False" && is_current(condition) => {
             Judged::No(condition)
         }

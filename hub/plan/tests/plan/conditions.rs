@@ -3,7 +3,7 @@
 use crds::condition::State;
 use hub_plan::facts::{ClusterFacts, Membership, Refusal, Step};
 
-use crate::given::{condition, healthy, step};
+use crate::given::{Given, condition, healthy, step};
 
 const STEPS: [&str; 7] = [
     "Validation",
@@ -173,4 +173,74 @@ fn a_cluster_that_is_closed_to_the_namespace_says_so_and_serves_what_it_has() {
     );
     assert_eq!(plan.status.summary.reason, "NamespaceNotAllowed (west)");
     assert_eq!(plan.slices, before);
+}
+
+/// `Status Reason: message` of EndpointPublish.
+fn publish(given: &Given) -> String {
+    let conditions = given.plan().status.conditions;
+    let mut conditions = conditions.iter();
+    let found = conditions.find(|condition| condition.type_ == "EndpointPublish");
+    let found = found.unwrap();
+    format!("{} {}: {}", found.status, found.reason, found.message)
+}
+
+/// South is new, knows its endpoint, and has no replica yet.
+fn south_starts() -> Given {
+    let mut given = healthy();
+    given.add_south(1);
+    let south = given.placement("south");
+    south.replicas.ready = 0;
+    let starting = step(State::Unknown, "Starting", "0 of 2 replicas ready");
+    south.steps.insert(Step::Health, starting);
+    given
+}
+
+#[test]
+fn nothing_is_called_published_before_the_first_ready_replica() {
+    let mut given = south_starts();
+    given.apply();
+    let waits = "Unknown NotRoutable: south: nothing of south is published before";
+    assert_eq!(publish(&given), format!("{waits} a replica is ready there"));
+    given.placement("south").replicas.ready = 1;
+    given.placement("south").route_accepted = false;
+    let route = format!("{waits} its gateway accepts the traffic route");
+    assert_eq!(publish(&given), route);
+    given.placement("south").route_accepted = true;
+    assert!(publish(&given).starts_with("True Provisioned"));
+}
+
+#[test]
+fn what_was_published_stays_so_without_a_ready_replica() {
+    let mut given = south_starts();
+    given.placement("south").replicas.ready = 1;
+    given.apply();
+    given.placement("south").replicas.ready = 0;
+    given.apply();
+    assert!(publish(&given).starts_with("True Provisioned"));
+}
+
+#[test]
+fn who_waits_for_replicas_is_told_why_they_are_not_ready() {
+    let given = south_starts();
+    let status = given.plan().status;
+    assert_eq!(condition(&status, "Ready"), "Unknown Starting");
+    assert_eq!(status.summary.reason, "Starting (south)");
+}
+
+#[test]
+fn who_waits_for_a_replica_is_told_after_who_has_no_endpoint() {
+    let mut given = south_starts();
+    given.cluster("west").endpoint = None;
+    assert!(publish(&given).starts_with("Unknown Applying: west: "));
+}
+
+#[test]
+fn without_replicas_nothing_is_to_be_published_and_nobody_waits_for_it() {
+    let mut given = south_starts();
+    given.server.spec.replicas = 0;
+    let none = step(State::True, "ScaledToZero", "nothing runs");
+    given.placement("south").steps.insert(Step::Health, none);
+    let said = "south: replicas is 0 and none has served: nothing is published";
+    assert_eq!(publish(&given), format!("True ScaledToZero: {said}"));
+    assert_eq!(condition(&given.plan().status, "Ready"), "True Serving");
 }

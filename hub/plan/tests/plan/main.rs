@@ -21,6 +21,7 @@ mod placements;
 mod probe;
 mod properties;
 mod ready;
+mod route_first;
 mod routes;
 mod routing;
 mod shown;

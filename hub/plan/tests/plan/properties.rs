@@ -1,6 +1,6 @@
 //! What holds of every plan, whatever the clusters are and say.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, ops::RangeInclusive};
 
 use hub_plan::memory::published;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -13,7 +13,15 @@ type One = (u32, usize, u32, bool, bool);
 
 /// Up to eleven clusters, planned once while they were heard.
 fn worlds() -> impl Strategy<Value = Given> {
-    let one = (0..=4u32, 0..=3usize, 0..=2u32, any::<bool>(), any::<bool>());
+    worlds_of(0..=4, 0..=3)
+}
+
+/// The same, of such weights and so many addresses.
+fn worlds_of(
+    weights: RangeInclusive<u32>,
+    addresses: RangeInclusive<usize>,
+) -> impl Strategy<Value = Given> {
+    let one = (weights, addresses, 0..=2u32, any::<bool>(), any::<bool>());
     proptest::collection::vec(one, 1..12).prop_map(|clusters| world(&clusters))
 }
 
@@ -118,11 +126,28 @@ proptest! {
     #[test]
     fn no_traffic_is_weighed_to_where_nothing_is_ready(given in worlds()) {
         let plan = given.plan();
-        for (service, weight) in backends(&plan) {
-            if let Some(weight) = weight {
-                prop_assert_eq!(weight > 0, has_ready_endpoint(&plan, &service), "{}", service);
-            }
+        let backends = backends(&plan);
+        let shared = backends.len() > 1;
+        for (service, weight) in backends {
+            let weighs = weight.is_some_and(|weight| weight > 0);
+            prop_assert_eq!(weighs, shared && has_ready_endpoint(&plan, &service), "{}", service);
+            prop_assert!(!shared || weight.is_some(), "{}", service);
         }
+    }
+
+    /// There is nothing to share with, and a route that followed readiness would be written for nothing.
+    #[test]
+    fn one_class_has_no_weight_whether_it_is_ready_or_not(given in worlds_of(2..=2, 1..=1)) {
+        let only = [("llama-endpoints".to_owned(), None)];
+        prop_assert_eq!(backends(&given.plan()), only);
+    }
+
+    #[test]
+    fn targets_without_weight_get_no_traffic(given in worlds_of(0..=0, 0..=3)) {
+        let plan = given.plan();
+        let only = [("llama-endpoints".to_owned(), Some(0))];
+        prop_assert_eq!(backends(&plan), only);
+        prop_assert!(!has_ready_endpoint(&plan, "llama-endpoints"));
     }
 
     #[test]

@@ -249,6 +249,11 @@ fn a_server_on_its_way_out_says_whom_it_waits_for() {
     given.server.metadata.deletion_timestamp = Some(Time(now()));
     assert_eq!(
         told(&given, "Ready"),
+        "False Deleting: waits for 2 clusters: east keeps its part until HTTPRoute llama-discovery-0 is gone"
+    );
+    given.observed.routes.clear();
+    assert_eq!(
+        told(&given, "Ready"),
         "False Deleting: waits for 2 clusters: east is removing its part"
     );
     given.cluster("east").gone = true;

@@ -163,7 +163,7 @@ fn a_server_that_nothing_serves_keeps_its_path() {
 fn a_server_whose_clusters_all_weigh_nothing_keeps_its_path() {
     let mut given = healthy();
     given.server = server(&[("east", 0), ("west", 0)]);
-    assert_eq!(backends(&given), [("llama-endpoints".to_owned(), None)]);
+    assert_eq!(backends(&given), [("llama-endpoints".to_owned(), Some(0))]);
 }
 
 #[test]

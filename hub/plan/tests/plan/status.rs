@@ -261,11 +261,28 @@ fn an_endpoint_is_published_as_ready_only_with_a_weight_and_a_cluster_that_works
     let published = |given: &Given| entry(given, "west").endpoint.unwrap().published;
     let mut given = healthy();
     given.server = server(&[("east", 1), ("west", 0)]);
-    assert_eq!(published(&given), Published::NotReady);
+    assert_eq!(published(&given), Some(Published::NotReady));
     given.server = server(&[("east", 1), ("west", 1)]);
-    assert_eq!(published(&given), Published::Ready);
+    assert_eq!(published(&given), Some(Published::Ready));
     given.placement("west").replicas.ready = 0;
-    assert_eq!(published(&given), Published::NotReady);
+    assert_eq!(published(&given), Some(Published::NotReady));
+}
+
+#[test]
+fn an_endpoint_that_never_led_anywhere_is_known_and_not_published() {
+    let published = |given: &Given| entry(given, "south").endpoint.unwrap().published;
+    let mut given = healthy();
+    given.add_south(1);
+    given.placement("south").replicas.ready = 0;
+    given.apply();
+    assert_eq!(published(&given), None);
+    given.placement("south").replicas.ready = 1;
+    assert_eq!(published(&given), None, "no slice has it yet");
+    given.apply();
+    assert_eq!(published(&given), Some(Published::Ready));
+    given.placement("south").replicas.ready = 0;
+    given.apply();
+    assert_eq!(published(&given), Some(Published::NotReady));
 }
 
 #[test]
@@ -333,6 +350,17 @@ fn what_only_tells_how_far_things_are_on_their_way_is_progress() {
     assert_eq!(lost, Urgency::AtOnce, "it is Ready no longer");
     let new = urgency(None, &written);
     assert_eq!(new, Urgency::AtOnce, "all is written in the members");
+
+    given.add_south(1);
+    given.placement("south").replicas.ready = 0;
+    let waits = given.plan().status;
+    let new = urgency(None, &waits);
+    assert_eq!(new, Urgency::AtOnce, "as much as can be is written");
+    given.placement("south").replicas.ready = 1;
+    let published = given.plan().status;
+    assert_eq!(urgency(Some(&waits), &published), Urgency::Progress);
+    given.server = server(&[("east", 1), ("west", 1)]);
+    given.clusters.remove(&cluster("south"));
 
     given.placement("west").replicas.ready = 1;
     let on_its_way = given.plan().status;

@@ -4,12 +4,16 @@ use std::sync::Arc;
 
 use crds::condition::State;
 use hub_plan::routes::verdict;
+use k8s_openapi::{
+    apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, Time},
+    jiff::SignedDuration,
+};
 use serde_json::{Value, json};
 
-use crate::given::{Given, healthy, judged};
+use crate::given::{Given, condition, healthy, judged, now, server};
 
 fn told(given: &Given) -> String {
-    let found = verdict(&given.facts());
+    let found = verdict(&given.facts(), given.now).verdict;
     format!(
         "{} {}: {}",
         found.state.as_str(),
@@ -181,7 +185,10 @@ fn a_refusal_of_an_older_generation_is_none_of_this_one() {
     Arc::make_mut(&mut given.observed.routes[0])
         .metadata
         .generation = Some(2);
-    assert_eq!(verdict(&given.facts()).state, State::Unknown);
+    assert_eq!(
+        verdict(&given.facts(), given.now).verdict.state,
+        State::Unknown
+    );
 }
 
 #[test]
@@ -190,7 +197,10 @@ fn a_refusal_without_a_generation_counts() {
         let conditions = &mut entry["conditions"];
         conditions[0]["observedGeneration"] = Value::Null;
     });
-    assert_eq!(verdict(&given.facts()).reason, "RouteNotAccepted");
+    assert_eq!(
+        verdict(&given.facts(), given.now).verdict.reason,
+        "RouteNotAccepted"
+    );
 }
 
 #[test]
@@ -209,4 +219,78 @@ fn of_several_controllers_the_one_that_accepts_counts() {
         given.observed.routes = vec![Arc::new(route.clone())];
         assert_eq!(told(&given), ACCEPTED);
     }
+}
+
+#[test]
+fn a_server_of_which_every_target_weighs_nothing_is_not_ready() {
+    let mut given = healthy();
+    given.server = server(&[("east", 0), ("west", 0)]);
+    given.apply();
+    assert_eq!(
+        told(&given),
+        "False NoTraffic: every target has weight 0, so the route leads nowhere: give one of spec.clusterTargets a weight above 0"
+    );
+    let status = given.plan().status;
+    assert_eq!(condition(&status, "Ready"), "False NoTraffic");
+    assert_eq!(condition(&status, "Available"), "True Serving");
+}
+
+#[test]
+fn what_its_gateway_refuses_is_told_before_that_nobody_has_a_weight() {
+    let mut given = changed("False", "True", |_| ());
+    given.server = server(&[("east", 0), ("west", 0)]);
+    assert!(told(&given).starts_with("False RouteNotAccepted"));
+}
+
+/// The Gateway has accepted the first generation of the route, and the hub wrote the second that many seconds ago.
+fn rewritten(seconds: i64) -> Given {
+    let mut given = healthy();
+    let route = Arc::make_mut(&mut given.observed.routes[0]);
+    route.metadata.generation = Some(2);
+    route.metadata.managed_fields = Some(vec![ManagedFieldsEntry {
+        manager: Some("inferfleet-hub".to_owned()),
+        operation: Some("Apply".to_owned()),
+        time: Some(Time(now() - SignedDuration::from_secs(seconds))),
+        ..ManagedFieldsEntry::default()
+    }]);
+    given
+}
+
+#[test]
+fn a_verdict_on_an_older_generation_stands_for_a_minute_and_the_plan_is_due_then() {
+    let given = rewritten(59);
+    assert_eq!(told(&given), ACCEPTED);
+    assert_eq!(given.plan().due, Some(now() + SignedDuration::from_secs(1)));
+}
+
+#[test]
+fn a_gateway_that_says_nothing_of_a_rewritten_route_is_doubted_after_a_minute() {
+    let (given, before) = (rewritten(60), rewritten(59).plan());
+    assert_eq!(
+        told(&given),
+        "Unknown RoutePending: Gateway infra/public accepts HTTPRoute llama-discovery-0 as of generation 1, and its controller example.com/gateway has said nothing of generation 2 for 60 s: does it run, and what does its log say?"
+    );
+    let plan = given.plan();
+    assert_eq!(plan.due, None);
+    assert_eq!(condition(&plan.status, "Ready"), "Unknown RoutePending");
+    // A slow controller takes nobody out of the traffic.
+    assert_eq!(condition(&plan.status, "Available"), "True Serving");
+    assert_eq!((plan.slices, plan.routes), (before.slices, before.routes));
+}
+
+#[test]
+fn a_verdict_on_the_current_generation_stands_for_ever() {
+    let mut given = rewritten(600);
+    Arc::make_mut(&mut given.observed.routes[0])
+        .metadata
+        .generation = Some(1);
+    assert_eq!(told(&given), ACCEPTED);
+    assert_eq!(given.plan().due, None);
+}
+
+#[test]
+fn a_server_on_its_way_out_waits_for_no_verdict() {
+    let mut given = rewritten(59);
+    given.server.metadata.deletion_timestamp = Some(Time(now()));
+    assert_eq!(given.plan().due, None);
 }

@@ -1,4 +1,4 @@
-//! On the way out: what is published drains, and goes when no member holds a part any more.
+//! On the way out: what is published drains once no route leads there, and goes when no member holds a part any more.
 
 use std::sync::Arc;
 

@@ -42,7 +42,7 @@ impl PlanPart for RouteCleanup {
         })
     }
 
-    /// What a route leads to stays as long as the route. What drains does so meanwhile.
+    /// What a route leads to stays as long as the route. What is published is kept right meanwhile.
     fn gates(&self, pass: &Pass) -> bool {
         pass.plan.emptied
     }
