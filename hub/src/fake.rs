@@ -36,6 +36,8 @@ struct Held {
     /// By path.
     objects: BTreeMap<String, Value>,
     version: u64,
+    /// What was told of it.
+    events: Vec<Value>,
     /// Method, and the end of the path.
     refused: Vec<(Method, &'static str, StatusCode)>,
 }
@@ -65,6 +67,13 @@ impl FakeApi {
     pub(crate) fn names(&self) -> Vec<String> {
         let name = |path: &String| path.rsplit('/').next().map(str::to_owned);
         self.held(|held| held.objects.keys().filter_map(name).collect())
+    }
+
+    /// Reason and note of each event.
+    pub(crate) fn events(&self) -> Vec<(String, String)> {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let said = |event: &Value| (text(&event["reason"]), text(&event["note"]));
+        self.held(|held| held.events.iter().map(said).collect())
     }
 
     /// Puts a RuntimeProfile there that says as little as can be.
@@ -168,8 +177,9 @@ impl FakeApi {
 
 impl Held {
     fn take(&mut self, method: &Method, path: &str, body: Value) -> Response {
-        // Events are told, and not kept.
+        // Nothing but events is made by a POST.
         if *method == Method::POST {
+            self.events.push(body.clone());
             return Json(body).into_response();
         }
         let mut refused = self.refused.iter();
