@@ -69,6 +69,11 @@ impl FakeApi {
         self.held(|held| held.objects.keys().filter_map(name).collect())
     }
 
+    /// All that it holds, by path.
+    pub(crate) fn objects(&self) -> BTreeMap<String, Value> {
+        self.held(|held| held.objects.clone())
+    }
+
     /// Reason and note of each event.
     pub(crate) fn events(&self) -> Vec<(String, String)> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

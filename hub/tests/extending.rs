@@ -342,6 +342,11 @@ async fn a_plugin_may_hold_a_server_back_until_it_is_approved() {
     let routing: Arc<dyn Routing> = Arc::new(ListedRoutes::default());
     let plugin = WithApproval::around(Arc::new(OwnSteps::new(&publisher, &routing)));
     let mut server = contract::server("team", "llama");
+    let world = || publisher.get(&server);
+    contract::server_plugin(&plugin, &server, world)
+        .await
+        .unwrap();
+    publisher.delete(&server).await.unwrap();
 
     let mut pass = contract::pass(&server);
     let outcome = ENGINE.run(plugin.creation(), &mut pass).await;
