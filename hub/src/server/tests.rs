@@ -1,5 +1,6 @@
 //! Passes over one server, with steps of a test's own.
 
+mod namespaces;
 mod turns;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
