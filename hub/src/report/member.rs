@@ -95,7 +95,7 @@ impl MemberReconciler {
             Ok(next) => next,
             Err(error) if error.is_gone() => Next::Rest,
             Err(error) => {
-                tracing::warn!(error = error.sentence(), "will try again");
+                tracing::warn!(cluster = name, error = error.sentence(), "will try again");
                 Next::Retry
             }
         }
@@ -220,6 +220,7 @@ impl MemberReconciler {
         let after = written.status.clone().unwrap_or_default().conditions;
         self.members.note(written);
         let of = record.object_ref(&());
+        super::transitions(record, &conditions, &after);
         self.events.transitions(&of, &conditions, &after).await;
         Ok(Next::Rest)
     }
