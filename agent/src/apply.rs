@@ -181,7 +181,7 @@ pub(crate) async fn apply(
             Kind::HttpRoute => remove(client, &caches.routes, owner, name).await,
         };
         if let Err(error) = removed {
-            tracing::warn!(error = error.sentence(), "removal failed");
+            tracing::warn!(object = %error.key(), error = error.sentence(), "removal failed");
             applied.failed = true;
         }
     }
@@ -258,7 +258,7 @@ where
         }
         Err(error) => {
             let message = error.sentence();
-            tracing::warn!(error = message, "apply failed");
+            tracing::warn!(object = %desired.key, error = message, "apply failed");
             match (&error, error.retry()) {
                 (apply::Error::NameConflict { .. }, _) => refused(reason::NAME_CONFLICT, message),
                 (_, Retry::OnChange) => refused(reason::APPLY_REFUSED, message),

@@ -3,6 +3,7 @@
 mod api_server;
 mod hub;
 mod link;
+mod namespaces;
 mod removal;
 mod serving;
 

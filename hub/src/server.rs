@@ -266,7 +266,7 @@ impl Reconciler {
         let before = server.status.as_ref();
         let before = before.map_or(&[][..], |status| &status.conditions);
         let after = &status.conditions;
-        report::transitions(key, before, after);
+        report::transitions(server.as_ref(), before, after);
         let patch = json!({"metadata": {"uid": server.metadata.uid}, "status": status});
         let written = report::patch_status(&self.servers_of(&server), &server, &patch).await?;
         caches.servers.note(written);

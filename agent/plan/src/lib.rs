@@ -36,7 +36,7 @@ pub use metadata::{label_selector, metadata, object_labels, selector};
 pub use model_config::mount;
 pub use objects::{Kind, Object, ObjectId};
 pub use route::PathRouting;
-pub use verdicts::{Outcome, Outcomes, Report, judge, leaving, unwritten};
+pub use verdicts::{Outcome, Outcomes, Report, absent, judge, leaving, unwritten};
 
 /// Everything that apply will do for one placement. No choices are left in it.
 #[derive(Clone, Debug, PartialEq)]
