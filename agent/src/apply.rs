@@ -4,6 +4,7 @@ use std::{fmt, sync::Arc};
 
 use agent_plan::{Kind, Object, ObjectId, Outcome, Outcomes, PlacementPlan};
 use crds::{labels, reason, v1alpha1::ServerPlacement};
+use futures::future::join_all;
 use kube::{
     Client, Resource, ResourceExt,
     api::{ApiResource, PropagationPolicy},
@@ -150,7 +151,8 @@ impl Owner {
     }
 }
 
-/// Applies the plan of a placement. One object's failure keeps no other from being written.
+/// Applies the plan of a placement: what others name, then those, each at once. One object's failure keeps no other from
+/// being written.
 pub(crate) async fn apply(
     client: &Client,
     caches: &Caches,
@@ -161,17 +163,14 @@ pub(crate) async fn apply(
         outcomes: Outcomes::new(),
         failed: false,
     };
-    for object in &plan.objects {
-        let outcome = match object {
-            Object::ServiceAccount(object) => write(client, &caches.service_accounts, object).await,
-            Object::ConfigMap(object) => write(client, &caches.config_maps, object).await,
-            Object::Deployment(object) => write(client, &caches.deployments, &**object).await,
-            Object::Service(object) => write(client, &caches.services, &**object).await,
-            Object::HttpRoute(object) => write(client, &caches.routes, &**object).await,
-        };
-        applied.failed |= outcome != Outcome::Current;
-        applied.outcomes.insert(object.id(), outcome);
+    for names_others in [false, true] {
+        let stage = plan.objects.iter().map(Object::id).zip(&plan.objects);
+        let stage = stage.filter(|(id, _)| id.kind.names_others() == names_others);
+        let writes = stage.map(async |(id, object)| (id, put(client, caches, object).await));
+        applied.outcomes.extend(join_all(writes).await);
     }
+    let mut outcomes = applied.outcomes.values();
+    applied.failed = outcomes.any(|outcome| *outcome != Outcome::Current);
     for id in &plan.removals {
         let name = id.name.as_str();
         let removed = match id.kind {
@@ -182,11 +181,21 @@ pub(crate) async fn apply(
             Kind::HttpRoute => remove(client, &caches.routes, owner, name).await,
         };
         if let Err(error) = removed {
-            tracing::warn!(error = error.sentence(), "removal failed");
+            tracing::warn!(object = %error.key(), error = error.sentence(), "removal failed");
             applied.failed = true;
         }
     }
     applied
+}
+
+async fn put(client: &Client, caches: &Caches, object: &Object) -> Outcome {
+    match object {
+        Object::ServiceAccount(object) => write(client, &caches.service_accounts, object).await,
+        Object::ConfigMap(object) => write(client, &caches.config_maps, object).await,
+        Object::Deployment(object) => write(client, &caches.deployments, &**object).await,
+        Object::Service(object) => write(client, &caches.services, &**object).await,
+        Object::HttpRoute(object) => write(client, &caches.routes, &**object).await,
+    }
 }
 
 /// Which objects of a plan are as planned already, as far as the caches know. The others are still to be applied.
@@ -249,7 +258,7 @@ where
         }
         Err(error) => {
             let message = error.sentence();
-            tracing::warn!(error = message, "apply failed");
+            tracing::warn!(object = %desired.key, error = message, "apply failed");
             match (&error, error.retry()) {
                 (apply::Error::NameConflict { .. }, _) => refused(reason::NAME_CONFLICT, message),
                 (_, Retry::OnChange) => refused(reason::APPLY_REFUSED, message),

@@ -66,14 +66,19 @@ impl Placements {
                     Ok(Written::AfterRemoval) => Next::Rest.into(),
                     Err(Obstacle::Refused(refusal, next)) => {
                         tracing::warn!(%key, refusal.reason, refusal.message, "placement refused");
+                        let refused = Some(refusal.reason.clone());
+                        let unwritten = unwritten(&value, refused, refusal.message.clone());
                         self.machine
                             .with(|machine| machine.refused(key, generation, refusal));
-                        next.into()
+                        Kept {
+                            unwritten: Some(unwritten),
+                            ..next.into()
+                        }
                     }
                     Err(Obstacle::Passing(message)) => {
                         tracing::warn!(%key, message, "placement not written");
                         Kept {
-                            unwritten: Some(unwritten(&value, message)),
+                            unwritten: Some(unwritten(&value, None, message)),
                             ..Next::Retry.into()
                         }
                     }
@@ -267,7 +272,7 @@ enum Obstacle {
 pub(crate) struct Kept {
     /// When to try again.
     pub(crate) next: Next,
-    /// The value that could not be written this time.
+    /// The value that is not in the API server.
     pub(crate) unwritten: Option<Unwritten>,
     /// What is there is to go: nothing of it is to be made anew.
     pub(crate) going: bool,
@@ -283,13 +288,17 @@ impl From<Next> for Kept {
     }
 }
 
-fn unwritten(value: &Value, message: String) -> Unwritten {
+fn unwritten(value: &Value, refused: Option<String>, message: String) -> Unwritten {
     let origin = Origin {
         server_uid: value.uid.clone(),
         generation: value.generation,
         hash: value.hash,
     };
-    Unwritten { origin, message }
+    Unwritten {
+        origin,
+        refused,
+        message,
+    }
 }
 
 fn refused(reason: &str, message: String, next: Next) -> Obstacle {

@@ -15,11 +15,13 @@ pub(crate) struct Origin {
     pub(crate) hash: proto::Hash,
 }
 
-/// A value that the API server could not take this time.
+/// A value that is not in the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unwritten {
     /// Which one.
     pub(crate) origin: Origin,
+    /// The reason, when it can't be there as things are; `None`: it could not be written this time.
+    pub(crate) refused: Option<String>,
     /// Why, in a sentence.
     pub(crate) message: String,
 }
@@ -39,14 +41,22 @@ pub(crate) fn placement(origin: &Origin, report: &Report) -> v1::PlacementReport
     }
 }
 
-/// Nothing is there, and its first value could not be written.
+/// Nothing is there, and why.
 pub(crate) fn absent(unwritten: &Unwritten) -> v1::PlacementReport {
-    let Unwritten { origin, message } = unwritten;
+    let Unwritten {
+        origin,
+        refused,
+        message,
+    } = unwritten;
+    let verdicts = match refused {
+        None => agent_plan::unwritten(message),
+        Some(reason) => agent_plan::absent(reason, message),
+    };
     v1::PlacementReport {
         uid: origin.server_uid.clone(),
         generation: origin.generation,
         hash: origin.hash.to_wire(),
-        steps: agent_plan::unwritten(message).iter().map(step).collect(),
+        steps: verdicts.iter().map(step).collect(),
         ..v1::PlacementReport::default()
     }
 }

@@ -50,7 +50,11 @@ impl Serving {
     ) -> Next {
         let observed = self.machine.elapsed();
         let Some((placement, origin)) = self.placement(key) else {
-            if let Some(unwritten) = unwritten {
+            let is_told = |unwritten: &&Unwritten| {
+                // Of what was never there, a refusal says enough. What was there and is gone must not be taken to serve.
+                unwritten.refused.is_none() || self.machine.with(|machine| machine.has_report(key))
+            };
+            if let Some(unwritten) = unwritten.filter(is_told) {
                 let report = report::absent(unwritten);
                 self.machine
                     .with(|machine| machine.report(key.clone(), report, observed));
@@ -58,10 +62,14 @@ impl Serving {
             return Next::Rest;
         };
         self.introduce(key);
+        // Of what is refused the hub is told as such: the report goes on about what serves.
+        let unwritten = unwritten.filter(|unwritten| unwritten.refused.is_none());
         let report = |report: Report| match unwritten {
             None => self.report(key, &origin, &report, observed),
             // What serves goes on; of the newer value nothing is known.
-            Some(Unwritten { origin, message }) => {
+            Some(Unwritten {
+                origin, message, ..
+            }) => {
                 let verdicts = agent_plan::unwritten(message);
                 self.report(key, origin, &Report { verdicts, ..report }, observed);
             }

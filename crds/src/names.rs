@@ -57,9 +57,17 @@ pub fn discovery_service(server: &str) -> String {
     format!("{server}-endpoints")
 }
 
-/// One EndpointSlice of a server, in the hub; `family` is `ipv4` or `ipv6`.
-pub fn endpoint_slice(server: &str, cluster: &ClusterName, family: &str, shard: usize) -> String {
-    format!("{server}-endpoints-{cluster}-{family}-{shard}")
+/// What the name of an EndpointSlice of a server begins with, in the hub; its number comes behind. `family` is `ipv4` or `ipv6`.
+/// Under a class's Service there is a dot where the discovery Service has a hyphen: a cluster may be called `w1-east`.
+pub fn endpoint_slice_prefix(
+    server: &str,
+    service: &str,
+    cluster: &ClusterName,
+    family: &str,
+) -> String {
+    let is_common = service.strip_suffix("-endpoints") == Some(server);
+    let mark = if is_common { "-" } else { "." };
+    [service, mark, cluster.as_str(), "-", family, "-"].concat()
 }
 
 /// One discovery HTTPRoute of a server, in the hub.
@@ -143,6 +151,7 @@ mod tests {
     fn the_longest_names_still_fit() {
         let (server, cluster) = ("s".repeat(53), "c".repeat(63).parse().unwrap());
         assert_eq!(discovery_service(&server).len(), 63);
-        assert!(endpoint_slice(&server, &cluster, "ipv4", 9).len() <= 253);
+        let service = discovery_service(&server);
+        assert!(endpoint_slice_prefix(&server, &service, &cluster, "ipv4").len() <= 250);
     }
 }

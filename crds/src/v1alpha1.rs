@@ -16,7 +16,7 @@ pub use endpoint::{
     Address, Cidr, EndpointSource, MemberEndpoint, PortReference, ServiceReference, Source,
 };
 pub use inference_server::{
-    ClusterTarget, DeletionPolicy, EndpointPolicy, InferenceServer, InferenceServerSpec, Model,
+    ClusterTarget, DeletionPolicy, EndpointPolicy, InferenceServer, InferenceServerSpec, ModelSpec,
     ProbePolicy, Resources, Runtime, WhenSilent,
 };
 pub use member_cluster::{
@@ -27,7 +27,9 @@ pub use routing::{Header, HeaderFilter, RouteParent, RouteTimeouts, Routing, Rou
 pub use runtime_profile::{
     Probe, Probes, RuntimeImage, RuntimePort, RuntimeProfile, RuntimeProfileSpec, VENDOR_NONE,
 };
-pub use server_placement::{PlacementRuntime, ServerPlacement, ServerPlacementSpec};
+pub use server_placement::{
+    Model, ModelPhase, PlacementRuntime, ServerPlacement, ServerPlacementSpec,
+};
 pub use status::{
     ClusterCounts, ClusterEndpoint, ClusterState, ClusterStatus, InferenceServerStatus, Published,
     ReasonCount, ReplicaCounts, Replicas, ServerState, Summary,

@@ -250,7 +250,7 @@ fn failure(error: &Error) -> Failure {
         Error::Apply { .. } | Error::Delete { .. } if passing => reason::APPLY_FAILED,
         Error::Apply { .. } | Error::Delete { .. } => reason::APPLY_REFUSED,
     };
-    tracing::warn!(error = error.sentence(), "not applied");
+    tracing::warn!(object = %error.key(), error = error.sentence(), "not applied");
     Failure {
         reason: reason.to_owned(),
         message: error.sentence(),

@@ -3,15 +3,18 @@
 //!
 //! They write: run them on nothing that anybody uses.
 
+mod plugin;
 mod publisher;
 mod routing;
 mod sample;
 #[cfg(test)]
 mod tests;
 
-pub use self::{publisher::publisher, routing::routing};
+pub use operator::conditions::contract::{Breach, condition_actor};
 
-use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
+pub use self::{plugin::server_plugin, publisher::publisher, routing::routing};
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crds::v1alpha1::{
     ClusterTarget, DeletionPolicy, EndpointPolicy, InferenceServer, InferenceServerSpec, Routing,
@@ -20,7 +23,10 @@ use crds::v1alpha1::{
 #[cfg(test)]
 use hub_plan::Plan;
 use hub_plan::facts::Observed;
-use operator::cache::ObjectKey;
+use operator::{
+    cache::ObjectKey,
+    conditions::contract::{holds, same},
+};
 
 use self::sample::Sample;
 use crate::{
@@ -46,16 +52,6 @@ pub(crate) fn planned(server: &InferenceServer, observed: Observed) -> Plan {
     sample::plan(server, sample, observed, BTreeMap::new())
 }
 
-/// A rule that is broken.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{rule}: {seen}")]
-pub struct Breach {
-    /// The rule.
-    pub rule: &'static str,
-    /// What was seen instead.
-    pub seen: String,
-}
-
 /// More turns than this in a row are no pace.
 const TURNS_MAX: usize = 10;
 /// How long a turn has to come true whose part asks for no time.
@@ -63,23 +59,6 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 async fn pause(wait: Option<Duration>) {
     tokio::time::sleep(wait.unwrap_or(PAUSE)).await;
-}
-
-fn same<T: PartialEq + Debug>(rule: &'static str, seen: &T, expected: &T) -> Result<(), Breach> {
-    if seen == expected {
-        return Ok(());
-    }
-    Err(Breach {
-        rule,
-        seen: format!("{seen:?} where {expected:?} was expected"),
-    })
-}
-
-fn holds(rule: &'static str, holds: bool, seen: impl Debug) -> Result<(), Breach> {
-    same(rule, &holds, &true).map_err(|_breach| Breach {
-        rule,
-        seen: format!("{seen:?}"),
-    })
 }
 
 /// A server for a contract, that targets the clusters `east` and `west`. Where objects are written that it owns, it has to be

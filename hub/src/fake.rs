@@ -23,6 +23,8 @@ use crate::observe::Caches;
 pub(crate) const SERVICES: &str = "/api/v1/namespaces/team/services";
 pub(crate) const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/team/endpointslices";
 pub(crate) const ROUTES: &str = "/apis/gateway.networking.k8s.io/v1/namespaces/team/httproutes";
+pub(crate) const MEMBERS: &str = "/apis/inferfleet.io/v1alpha1/memberclusters";
+pub(crate) const PROFILES: &str = "/apis/inferfleet.io/v1alpha1/runtimeprofiles";
 pub(crate) const SERVERS: &str = "/apis/inferfleet.io/v1alpha1/namespaces/team/inferenceservers";
 
 /// Clones are one.
@@ -34,6 +36,8 @@ struct Held {
     /// By path.
     objects: BTreeMap<String, Value>,
     version: u64,
+    /// What was told of it.
+    events: Vec<Value>,
     /// Method, and the end of the path.
     refused: Vec<(Method, &'static str, StatusCode)>,
 }
@@ -63,6 +67,43 @@ impl FakeApi {
     pub(crate) fn names(&self) -> Vec<String> {
         let name = |path: &String| path.rsplit('/').next().map(str::to_owned);
         self.held(|held| held.objects.keys().filter_map(name).collect())
+    }
+
+    /// All that it holds, by path.
+    pub(crate) fn objects(&self) -> BTreeMap<String, Value> {
+        self.held(|held| held.objects.clone())
+    }
+
+    /// Reason and note of each event.
+    pub(crate) fn events(&self) -> Vec<(String, String)> {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let said = |event: &Value| (text(&event["reason"]), text(&event["note"]));
+        self.held(|held| held.events.iter().map(said).collect())
+    }
+
+    /// Puts a RuntimeProfile there that says as little as can be.
+    pub(crate) fn put_profile(&self, name: &str) {
+        let profile = json!({
+            "apiVersion": "inferfleet.io/v1alpha1", "kind": "RuntimeProfile", "metadata": {"name": name},
+            "spec": {
+                "images": [{"image": "echo:1"}],
+                "ports": [{"name": "http", "port": 8080}],
+                "probes": {"readiness": {"path": "/ready"}},
+            },
+        });
+        self.put(&format!("{PROFILES}/{name}"), profile);
+    }
+
+    /// Puts a MemberCluster there that has joined.
+    pub(crate) fn put_member(&self, name: &str, metadata: &Value) {
+        let mut record = json!({
+            "apiVersion": "inferfleet.io/v1alpha1", "kind": "MemberCluster", "metadata": {"name": name}, "spec": {},
+            "status": {"enrollment": {
+                "clusterUid": "u", "tokenSha256": "0", "keySha256": "0", "at": "2026-01-01T00:00:00Z",
+            }},
+        });
+        merge(&mut record["metadata"], metadata);
+        self.put(&format!("{MEMBERS}/{name}"), record);
     }
 
     /// The object of that name.
@@ -116,6 +157,10 @@ impl FakeApi {
                 "EndpointSlice" => caches.slices.note(serde_json::from_value(object).unwrap()),
                 "HTTPRoute" => caches.routes.note(serde_json::from_value(object).unwrap()),
                 "InferenceServer" => caches.servers.note(serde_json::from_value(object).unwrap()),
+                "MemberCluster" => caches.members.note(serde_json::from_value(object).unwrap()),
+                "RuntimeProfile" => caches
+                    .profiles
+                    .note(serde_json::from_value(object).unwrap()),
                 other => panic!("the fake knows no {other}"),
             }
         }
@@ -137,8 +182,9 @@ impl FakeApi {
 
 impl Held {
     fn take(&mut self, method: &Method, path: &str, body: Value) -> Response {
-        // Events are told, and not kept.
+        // Nothing but events is made by a POST.
         if *method == Method::POST {
+            self.events.push(body.clone());
             return Json(body).into_response();
         }
         let mut refused = self.refused.iter();

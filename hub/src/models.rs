@@ -30,6 +30,6 @@ impl ModelConfigProvider for SpecifiedModel {
         server: &InferenceServer,
         _cluster: &ClusterName,
     ) -> Result<Option<Model>, Refusal> {
-        Ok(server.spec.model.clone())
+        Ok(server.spec.model.clone().map(Model::from))
     }
 }

@@ -1,6 +1,8 @@
 //! What each member is to hold of a server: from a snapshot to the members' sessions. Decides nothing: `hub-plan` does.
 
 mod namespaces;
+#[cfg(test)]
+mod tests;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

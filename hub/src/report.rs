@@ -121,10 +121,11 @@ pub trait Written: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned
 impl Written for InferenceServer {}
 impl Written for MemberCluster {}
 
-/// One log line for each condition whose status changes.
-pub fn transitions(server: &ObjectKey, before: &[Condition], after: &[Condition]) {
+/// One log line for each condition of an object whose status changes.
+pub fn transitions<K: Written>(object: &K, before: &[Condition], after: &[Condition]) {
+    let (of, key) = (K::kind(&()), ObjectKey::of(object));
     for condition in events::transitions(before, after) {
         let (kind, status, reason) = (&condition.type_, &condition.status, &condition.reason);
-        tracing::info!(%server, condition = kind, status, reason, message = condition.message, "condition");
+        tracing::info!(kind = %of, object = %key, condition = kind, status, reason, message = condition.message, "condition");
     }
 }

@@ -16,7 +16,7 @@ use crds::{
 use hub_plan::{
     facts::{Facts, GatewayName},
     routes,
-    status::is_pressing,
+    urgency::urgency,
 };
 use ipnet::IpNet;
 use kube::{Api, Client, Resource};
@@ -255,17 +255,18 @@ impl Reconciler {
         let mut status = plan.status(&server, &pass.steps, self.parts.clock.now());
         self.parts.plugin.finish(pass, &mut status);
         if server.status.as_ref() == Some(&status) {
+            self.pace.rest(key);
             return Ok(None);
         }
-        let pressing = is_pressing(server.status.as_ref(), &status);
+        let urgency = urgency(server.status.as_ref(), &status);
         let now = self.parts.clock.elapsed();
-        if let Some(wait) = self.pace.wait(key, pressing, now) {
+        if let Some(wait) = self.pace.wait(key, urgency, now) {
             return Ok(Some(wait));
         }
         let before = server.status.as_ref();
         let before = before.map_or(&[][..], |status| &status.conditions);
         let after = &status.conditions;
-        report::transitions(key, before, after);
+        report::transitions(server.as_ref(), before, after);
         let patch = json!({"metadata": {"uid": server.metadata.uid}, "status": status});
         let written = report::patch_status(&self.servers_of(&server), &server, &patch).await?;
         caches.servers.note(written);

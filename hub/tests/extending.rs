@@ -14,7 +14,7 @@ use std::{
 use crds::{
     ClusterName,
     condition::{State, Verdict},
-    v1alpha1::{InferenceServer, InferenceServerStatus, Model},
+    v1alpha1::{InferenceServer, InferenceServerStatus, Model, ModelSpec},
 };
 use futures::future::BoxFuture;
 use gateway_api::httproutes::HttpRoute;
@@ -253,7 +253,7 @@ fn a_model_may_be_looked_up_in_a_registry() {
     let east = "east".parse().unwrap();
     let model = |uri: &str| {
         let mut server = contract::server("team", "llama");
-        server.spec.model = Some(Model {
+        server.spec.model = Some(ModelSpec {
             uri: uri.to_owned(),
             name: None,
         });
@@ -342,6 +342,11 @@ async fn a_plugin_may_hold_a_server_back_until_it_is_approved() {
     let routing: Arc<dyn Routing> = Arc::new(ListedRoutes::default());
     let plugin = WithApproval::around(Arc::new(OwnSteps::new(&publisher, &routing)));
     let mut server = contract::server("team", "llama");
+    let world = || publisher.get(&server);
+    contract::server_plugin(&plugin, &server, world)
+        .await
+        .unwrap();
+    publisher.delete(&server).await.unwrap();
 
     let mut pass = contract::pass(&server);
     let outcome = ENGINE.run(plugin.creation(), &mut pass).await;

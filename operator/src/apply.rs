@@ -76,6 +76,15 @@ impl Error {
         }
     }
 
+    /// The object that was to be written, or deleted.
+    pub fn key(&self) -> &ObjectKey {
+        match self {
+            Self::Apply { key, .. } | Self::NameConflict { key, .. } | Self::Delete { key, .. } => {
+                key
+            }
+        }
+    }
+
     /// The API server's HTTP code, if it answered.
     pub fn code(&self) -> Option<u16> {
         match self {

@@ -5,6 +5,7 @@
 //! of errors: there, one ends the work for ever; here, one that may pass is tried again. What a resource is, the engine does
 //! not know: a snapshot as a rule, so that whatever an actor reads is of one moment.
 
+pub mod contract;
 mod engine;
 #[cfg(test)]
 mod tests;
@@ -167,9 +168,7 @@ pub fn check<R>(actors: &[Arc<dyn ConditionActor<R>>]) -> Result<(), Unfit> {
     let mut kinds = std::collections::BTreeSet::new();
     for actor in actors {
         let kind = actor.condition_type();
-        let camel = kind.starts_with(|first: char| first.is_ascii_uppercase())
-            && kind.chars().all(|c| c.is_ascii_alphanumeric());
-        if !camel || kind.len() > 316 {
+        if !is_condition_type(kind) {
             return Err(Unfit::NotCamelCase(kind));
         }
         if !kinds.insert(kind) {
@@ -177,4 +176,14 @@ pub fn check<R>(actors: &[Arc<dyn ConditionActor<R>>]) -> Result<(), Unfit> {
         }
     }
     Ok(())
+}
+
+/// Can it be the type of a condition (`metav1.Condition`)?
+fn is_condition_type(text: &str) -> bool {
+    is_camel_case(text) && text.len() <= 316
+}
+
+fn is_camel_case(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_uppercase())
+        && text.chars().all(|c| c.is_ascii_alphanumeric())
 }

@@ -17,8 +17,8 @@ use crds::{
     condition::Verdict,
     labels,
     v1alpha1::{
-        Model, PlacementRuntime, Probe, Probes, RuntimeImage, RuntimePort, RuntimeProfileSpec,
-        ServerPlacement, ServerPlacementSpec, VENDOR_NONE,
+        Model, ModelPhase, PlacementRuntime, Probe, Probes, RuntimeImage, RuntimePort,
+        RuntimeProfileSpec, ServerPlacement, ServerPlacementSpec, VENDOR_NONE,
     },
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -189,6 +189,8 @@ pub fn placement() -> ServerPlacement {
             model: Some(Model {
                 uri: "hf://org/llama".to_owned(),
                 name: None,
+                deployment: None,
+                phase: ModelPhase::Serving,
             }),
             resources: None,
             replicas: 2,

@@ -36,12 +36,12 @@ pub use metadata::{label_selector, metadata, object_labels, selector};
 pub use model_config::mount;
 pub use objects::{Kind, Object, ObjectId};
 pub use route::PathRouting;
-pub use verdicts::{Outcome, Outcomes, Report, judge, leaving, unwritten};
+pub use verdicts::{Outcome, Outcomes, Report, absent, judge, leaving, unwritten};
 
 /// Everything that apply will do for one placement. No choices are left in it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlacementPlan {
-    /// What is to exist, in the order to apply it.
+    /// What is to exist. What others name is applied before them, what doesn't [name others](Kind::names_others) at once.
     pub objects: Vec<Object>,
     /// What we own and is to go.
     pub removals: Vec<ObjectId>,

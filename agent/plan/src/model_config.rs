@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use crds::{names, v1alpha1::ServerPlacement};
+use crds::{
+    names,
+    v1alpha1::{ModelPhase, ServerPlacement},
+};
 use k8s_openapi::api::core::v1::{ConfigMap, ConfigMapVolumeSource, EnvVar, Volume, VolumeMount};
 use kube::ResourceExt;
 use serde::Serialize;
@@ -26,6 +29,9 @@ struct ModelList<'a> {
 struct ListedModel<'a> {
     name: &'a str,
     uri: &'a str,
+    /// Empty when nothing but the server's own specification brought it.
+    deployment: &'a str,
+    phase: ModelPhase,
 }
 
 /// Name that clients ask for: the server's when the model gives none.
@@ -42,6 +48,8 @@ pub(crate) fn objects(placement: &ServerPlacement) -> Option<Object> {
         models: [ListedModel {
             name: &name,
             uri: &model.uri,
+            deployment: model.deployment.as_deref().unwrap_or_default(),
+            phase: model.phase,
         }],
     };
     // Strings alone: this always is JSON.

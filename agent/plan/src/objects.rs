@@ -61,6 +61,15 @@ impl Kind {
             Self::HttpRoute => "HTTPRoute",
         }
     }
+
+    /// Is it nothing without others that it names? Pods wait long for a ServiceAccount that comes late, and a route without its
+    /// Service is refused for a moment.
+    pub const fn names_others(self) -> bool {
+        match self {
+            Self::Deployment | Self::HttpRoute => true,
+            Self::ServiceAccount | Self::ConfigMap | Self::Service => false,
+        }
+    }
 }
 
 /// Names an object of a placement; its namespace is the placement's.

@@ -121,6 +121,13 @@ pub fn unwritten(message: &str) -> [Verdict; 4] {
         .map(shortened)
 }
 
+/// What is said where nothing is there, and nothing can be as things are.
+pub fn absent(reason: &str, message: &str) -> [Verdict; 4] {
+    STEPS
+        .map(|kind| Verdict::no(kind, reason, message))
+        .map(shortened)
+}
+
 fn endpoint(drivers: &Drivers, input: &PlacementInput<'_>) -> Result<Endpoint, Refusal> {
     let resolved = drivers.endpoint_source.resolve(input);
     resolved.map_err(|refusal| Refusal {

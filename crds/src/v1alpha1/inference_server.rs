@@ -47,7 +47,7 @@ pub struct InferenceServerSpec {
 
     /// The model to serve. Runtimes that need none may go without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<Model>,
+    pub model: Option<ModelSpec>,
 
     /// Compute resources of one replica, as in a container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -184,13 +184,17 @@ pub struct Runtime {
     pub profile: String,
 }
 
-/// The model to serve.
-#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// What the URI of a model has to be.
+pub(super) const MODEL_URI: &str = "self.matches('^[a-z][a-z0-9+.-]*://.+')";
+pub(super) const MODEL_URI_IS: &str = "must be a URI with a scheme, such as s3://models/llama-3";
+
+/// The model to serve, as a user names it.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Model {
+pub struct ModelSpec {
     /// Where the model is, such as `s3://models/llama-3` or `hf://org/name`.
     #[schemars(length(min = 1, max = 2048))]
-    #[x_kube(validation = Rule::new("self.matches('^[a-z][a-z0-9+.-]*://.+')").message("must be a URI with a scheme, such as s3://models/llama-3"))]
+    #[x_kube(validation = Rule::new(MODEL_URI).message(MODEL_URI_IS))]
     pub uri: String,
 
     /// The name that clients ask for. Defaults to the InferenceServer's.

@@ -1,11 +1,12 @@
 //! `ServerPlacement`: what one member cluster runs for one server.
 
 use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
     endpoint::EndpointSource,
-    inference_server::{Model, Resources},
+    inference_server::{MODEL_URI, MODEL_URI_IS, ModelSpec, Resources},
     member_cluster::GatewayReference,
     runtime_profile::RuntimeProfileSpec,
 };
@@ -63,4 +64,62 @@ pub struct PlacementRuntime {
     pub profile: String,
     /// The profile's content.
     pub content: RuntimeProfileSpec,
+}
+
+/// A model, as one cluster is to serve it. What the hub's `ModelConfigProvider` says.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Model {
+    /// Where the model is, such as `s3://models/llama-3` or `hf://org/name`.
+    #[schemars(length(min = 1, max = 2048))]
+    #[x_kube(validation = Rule::new(MODEL_URI).message(MODEL_URI_IS))]
+    pub uri: String,
+
+    /// The name that clients ask for. Defaults to the InferenceServer's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub name: Option<String>,
+
+    /// What rolled the model out, where that is not the InferenceServer's own specification.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub deployment: Option<String>,
+
+    /// How far the model is on its way into the traffic.
+    #[serde(default, skip_serializing_if = "ModelPhase::is_serving")]
+    pub phase: ModelPhase,
+}
+
+/// How far a model is on its way into the traffic.
+#[derive(
+    JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize,
+)]
+pub enum ModelPhase {
+    /// It is to be loaded, and no traffic leads to it yet.
+    Staged,
+    /// It is to be loaded, and takes the traffic.
+    #[default]
+    Serving,
+}
+
+impl ModelPhase {
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde hands over a reference"
+    )]
+    fn is_serving(&self) -> bool {
+        *self == Self::Serving
+    }
+}
+
+/// What an InferenceServer's own specification names is to be served, and nobody else rolls it out.
+impl From<ModelSpec> for Model {
+    fn from(spec: ModelSpec) -> Self {
+        Self {
+            uri: spec.uri,
+            name: spec.name,
+            deployment: None,
+            phase: ModelPhase::Serving,
+        }
+    }
 }

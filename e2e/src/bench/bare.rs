@@ -134,6 +134,16 @@ impl Object {
     }
 }
 
+/// A member's objects in the product's order, those of one stage at once: the placement, what others name, those.
+pub(super) fn stages(objects: &[Object]) -> [impl Iterator<Item = &Object>; 3] {
+    let stage = |object: &&Object| match object.plural.as_str() {
+        "serverplacements" => 0,
+        "deployments" | "httproutes" => 2,
+        _ => 1,
+    };
+    [0, 1, 2].map(|of| objects.iter().filter(move |object| stage(object) == of))
+}
+
 /// Whose objects they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Server<'a> {

@@ -8,7 +8,7 @@ use kube::Client;
 use serde_json::json;
 use tokio::sync::Semaphore;
 
-use super::bare::{Copies, Object};
+use super::bare::{Copies, Object, stages};
 use crate::audit::Request;
 
 /// As `SERVERS_AT_ONCE` of the hub's `run`.
@@ -97,8 +97,9 @@ impl<'a> Floor<'a> {
             return Ok(());
         };
         let _turn = turns.acquire().await?;
-        for object in objects {
-            self.repeat(client, place + 1, object, writes).await?;
+        for stage in stages(objects) {
+            let writes = stage.map(|object| self.repeat(client, place + 1, object, writes));
+            try_join_all(writes).await?;
         }
         Ok(())
     }

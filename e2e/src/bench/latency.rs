@@ -110,7 +110,14 @@ impl Latency {
             namespace: FIGURE,
             name: PATTERN,
         };
-        let pattern = Copies::take(&hub, std::slice::from_ref(&member), from).await?;
+        let member_clients = std::slice::from_ref(&member);
+        let written = Copies::take(&hub, member_clients, from).await?;
+        // The slices come with the first replica that is ready; the status stays that of a server without.
+        figure.flip(PATTERN, 1).await?;
+        let pattern = Copies {
+            status: written.status,
+            ..Copies::take(&hub, member_clients, from).await?
+        };
         let bare = Bare::start(hub.clone(), member.clone(), pattern).await?;
         let mut floor = Side::begin(FLOOR, bare::servers(), &hub, &member).await?;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use crds::ClusterName;
-use crds::v1alpha1::{GatewayReference, InferenceServer, RuntimeProfile};
+use crds::v1alpha1::{EndpointPolicy, GatewayReference, InferenceServer, RuntimeProfile};
 use hub_plan::facts::{ClusterFacts, Facts, Fleet, Observed, RouteSchema};
 use hub_plan::memory::published;
 use jiff::Timestamp;
@@ -36,7 +36,9 @@ impl Plan {
             .map(|number| format!("member-{number:04}"))
             .collect();
         let targets: Vec<_> = names.iter().map(String::as_str).collect();
-        let server = setting::server("bench", "server", setting::PROFILE, &targets, 2)?;
+        let mut server = setting::server("bench", "server", setting::PROFILE, &targets, 2)?;
+        // What a user writes who says nothing of them: each is probed.
+        server.spec.endpoints = EndpointPolicy::default();
         let world = World {
             profile: setting::profile()?,
             clusters: (0..).zip(&names).map(cluster).collect::<Result<_>>()?,

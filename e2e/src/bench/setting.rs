@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use crds::condition::{
-    BACKEND_PROVISION, DISCOVERY_ROUTE_PROVISION, ENDPOINT_PUBLISH, MODEL_CONFIG_PROVISION, READY,
+    BACKEND_PROVISION, DISCOVERY_ROUTE_PROVISION, MODEL_CONFIG_PROVISION, READY,
     TRAFFIC_ROUTE_PROVISION, VALIDATION,
 };
 use crds::v1alpha1::{InferenceServer, RuntimeProfile};
@@ -75,7 +75,8 @@ pub(super) async fn pause_controllers(installed: &Installed, paused: bool) -> Re
     Ok(())
 }
 
-/// A server like the example, with another profile.
+/// A server like the example, with another profile. It asks for no probe: Pods of fake nodes would answer none, and each that is
+/// not answered is news in a status.
 pub(super) fn server(
     namespace: &str,
     name: &str,
@@ -95,6 +96,7 @@ pub(super) fn server(
             "clusterTargets": targets,
             "runtime": {"profile": profile},
             "model": {"uri": "echo://hello"},
+            "endpoints": {"probe": "Off"},
             "replicas": replicas,
             "resources": {
                 "requests": {"cpu": "10m", "memory": "16Mi"},
@@ -147,7 +149,7 @@ fn is(server: &InferenceServer, conditions: &[&str]) -> bool {
     })
 }
 
-/// All that can be without a controller manager: only the replicas are missing.
+/// All that can be without a controller manager: only the replicas are missing, and endpoints that lead to them.
 pub(super) fn is_written(server: &InferenceServer) -> bool {
     is(
         server,
@@ -156,7 +158,6 @@ pub(super) fn is_written(server: &InferenceServer) -> bool {
             BACKEND_PROVISION,
             MODEL_CONFIG_PROVISION,
             TRAFFIC_ROUTE_PROVISION,
-            ENDPOINT_PUBLISH,
             DISCOVERY_ROUTE_PROVISION,
         ],
     )

@@ -19,7 +19,7 @@ use self::bounds::Bounds;
 use crate::{
     drain::{Drain, drain, leading_route},
     facts::{ClusterFacts, Facts, Membership, Step, StepFacts},
-    memory::PublishedEndpoint,
+    memory::{NOTHING, PublishedEndpoint},
     placements::is_leaving,
     probe::{self, Probe},
     silence::{self, Candidate, Silence, silence},
@@ -41,8 +41,8 @@ pub struct Cluster {
     pub reason: String,
     /// A sentence for a person.
     pub message: String,
-    /// What each member step came to.
-    pub steps: Vec<(Step, StepFacts)>,
+    /// The member steps that are not done, and why.
+    pub open: Vec<(Step, StepFacts)>,
     /// What became of its endpoint.
     pub endpoint: StepFacts,
     /// Where it admits traffic; what was last published when it can't be heard, or drains.
@@ -86,7 +86,7 @@ pub enum Part {
 struct Draft<'a> {
     name: &'a ClusterName,
     facts: &'a ClusterFacts,
-    memory: PublishedEndpoint,
+    memory: &'a PublishedEndpoint,
     weight: Option<u32>,
     tier: u32,
     /// Its part of the server is to go.
@@ -118,7 +118,7 @@ pub fn judge(facts: &Facts<'_>, now: Timestamp) -> Vec<Cluster> {
         .clusters
         .iter()
         .map(|(name, cluster)| {
-            let memory = facts.published.get(name).cloned().unwrap_or_default();
+            let memory = facts.published.get(name).unwrap_or(&NOTHING);
             let target = targets.get(name.as_str()).copied();
             draft(facts, name, cluster, memory, target, now)
         })
@@ -157,7 +157,7 @@ fn draft<'a>(
     facts: &'a Facts<'_>,
     name: &'a ClusterName,
     cluster: &'a ClusterFacts,
-    memory: PublishedEndpoint,
+    memory: &'a PublishedEndpoint,
     target: Option<&ClusterTarget>,
     now: Timestamp,
 ) -> Draft<'a> {
@@ -169,7 +169,7 @@ fn draft<'a>(
         tier: target.map_or(0, |target| target.tier),
         leaving: target.is_none() || is_leaving(facts.server),
         route: leading_route(facts.server, &facts.observed.routes, facts.gateway_api),
-        silence: silence(policy, cluster, &memory, &facts.fleet, now),
+        silence: silence(policy, cluster, memory, &facts.fleet, now),
         memory,
     }
 }
@@ -244,15 +244,15 @@ impl Draft<'_> {
         if !routable && !remembered {
             found.wait_for_replica(self, facts);
         }
-        let steps: Vec<_> = Step::ALL
-            .iter()
-            .map(|step| (*step, verdicts::step(self, *step)))
+        let open: Vec<_> = Step::ALL
+            .into_iter()
+            .filter_map(|step| Some((step, verdicts::open(self, step)?)))
             .collect();
         let drains = found.draining_since.is_some() && found.due.is_some();
         let (state, worst) = if self.leaving {
             verdicts::leaving(self, drains)
         } else {
-            verdicts::state(self.facts, &steps, &found.verdict, routable)
+            verdicts::state(self.facts, &open, &found.verdict, routable)
         };
         let mut cluster = Cluster {
             name: self.name.clone(),
@@ -261,7 +261,7 @@ impl Draft<'_> {
             state,
             reason: worst.reason,
             message: worst.message,
-            steps,
+            open,
             endpoint: found.verdict,
             addresses: found.addresses,
             port: found.port,
@@ -314,23 +314,23 @@ impl Draft<'_> {
     }
 
     fn endpoint(&self, facts: &Facts<'_>, now: Timestamp) -> endpoint::Found {
-        let drain = drain(facts.server, &self.memory, now);
+        let drain = drain(facts.server, self.memory, now);
         let deleting = facts.is_deleted();
         if self.withdrawn() {
-            return endpoint::withdrawn(&self.memory, drain, deleting);
+            return endpoint::withdrawn(self.memory, drain, deleting);
         }
         let unheard = !self.facts.reporting;
         if unheard && self.memory.draining_since.is_none() {
-            return endpoint::silent(self.name, self.silence, &self.memory);
+            return endpoint::silent(self.name, self.silence, self.memory);
         }
         let mut found = if unheard {
-            endpoint::silent(self.name, self.silence, &PublishedEndpoint::default())
+            endpoint::silent(self.name, self.silence, &NOTHING)
         } else {
             let bounds = Bounds {
                 allowed: &self.facts.allowed_cidrs,
                 own: facts.refused_cidrs,
             };
-            endpoint::resolved(self.name, self.facts, self.silence, &self.memory, &bounds)
+            endpoint::resolved(self.name, self.facts, self.silence, self.memory, &bounds)
         };
         // Where it admits no traffic any more, what it has goes on for a while.
         if found.addresses.is_empty()

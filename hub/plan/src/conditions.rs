@@ -145,7 +145,7 @@ fn over_step(kind: &'static str, targets: &[&Cluster], step: Step, done: &str) -
         .iter()
         .flat_map(|cluster| {
             cluster
-                .steps
+                .open
                 .iter()
                 .map(move |(of, facts)| (*cluster, *of, facts))
         })

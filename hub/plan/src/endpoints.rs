@@ -148,14 +148,18 @@ fn service_of(facts: &Facts<'_>, class: &Class) -> String {
     fitted(&name, SERVICE_NAME_MAX)
 }
 
-/// `serving` tells a cluster that works from one that only takes no traffic, such as one of weight 0. What drains is `serving`
-/// and `terminating`, and never ready (EndpointSlice API, KEP-1672).
+/// Tells a cluster that works from one that only takes no traffic, such as one of weight 0. What drains is `serving` and
+/// `terminating`, and never ready (EndpointSlice API, KEP-1672).
+fn is_serving(cluster: &Cluster) -> bool {
+    cluster.routable || cluster.draining_since.is_some()
+}
+
 fn endpoint_of(cluster: &Cluster) -> PublishedEndpoint {
     PublishedEndpoint {
         addresses: cluster.addresses.clone(),
         port: cluster.port,
         ready: cluster.ready,
-        serving: cluster.routable || cluster.draining_since.is_some(),
+        serving: is_serving(cluster),
         draining_since: cluster.draining_since,
         silent_since: cluster.silent_since,
     }
@@ -216,21 +220,6 @@ fn service(facts: &Facts<'_>, name: String) -> Service {
     }
 }
 
-/// A slice under a class's Service has a dot where the common one's has a hyphen: a cluster may be called `w1-east`.
-fn slice_name(
-    facts: &Facts<'_>,
-    service: &str,
-    cluster: &ClusterName,
-    family: &str,
-    shard: usize,
-) -> String {
-    if service == names::discovery_service(facts.name()) {
-        names::endpoint_slice(facts.name(), cluster, family, shard)
-    } else {
-        format!("{service}.{cluster}-{family}-{shard}")
-    }
-}
-
 /// The slices of one cluster under one Service.
 fn slices(
     facts: &Facts<'_>,
@@ -238,19 +227,20 @@ fn slices(
     service: &str,
     cluster: &Cluster,
 ) -> Vec<EndpointSlice> {
-    let mut families: BTreeMap<&str, Vec<IpAddr>> = BTreeMap::new();
-    for address in &cluster.addresses {
-        families
-            .entry(if address.is_ipv4() { "ipv4" } else { "ipv6" })
-            .or_default()
-            .push(*address);
-    }
     let mut slices = Vec::new();
-    for (family, addresses) in families {
-        let name = |shard| slice_name(facts, service, &cluster.name, family, shard);
-        let before = places(of_cluster(there, &cluster.name), name);
+    for (family, is_ipv4) in [("ipv4", true), ("ipv6", false)] {
+        let addresses = cluster.addresses.iter().copied();
+        let mut addresses = addresses
+            .filter(|address| address.is_ipv4() == is_ipv4)
+            .peekable();
+        if addresses.peek().is_none() {
+            continue;
+        }
+        let prefix = names::endpoint_slice_prefix(facts.name(), service, &cluster.name, family);
+        let before = places(of_cluster(there, &cluster.name), &prefix);
         for (shard, addresses) in shards(addresses, &before, ADDRESSES_PER_SLICE) {
-            slices.push(slice(facts, service, cluster, name(shard), &addresses));
+            let name = [&*prefix, &shard.to_string()].concat();
+            slices.push(slice(facts, service, cluster, name, &addresses));
         }
     }
     slices
@@ -259,11 +249,11 @@ fn slices(
 /// Which shard each address is in now.
 fn places<'a>(
     there: impl Iterator<Item = &'a EndpointSlice>,
-    name: impl Fn(usize) -> String,
+    prefix: &str,
 ) -> BTreeMap<IpAddr, usize> {
     let mut places = BTreeMap::new();
     for slice in there {
-        let Some(shard) = number(&slice.metadata, &name) else {
+        let Some(shard) = number(&slice.metadata, prefix) else {
             continue;
         };
         for address in slice.endpoints.iter().flat_map(|of| &of.addresses) {
@@ -282,7 +272,6 @@ fn slice(
     name: String,
     addresses: &BTreeSet<IpAddr>,
 ) -> EndpointSlice {
-    let of = endpoint_of(cluster);
     let mut metadata = metadata(facts, name);
     metadata.labels.get_or_insert_default().extend(
         [
@@ -294,8 +283,8 @@ fn slice(
         .map(|(name, value)| (name.to_owned(), value.to_owned())),
     );
     let moments: BTreeMap<_, _> = [
-        (labels::DRAINING_SINCE, of.draining_since),
-        (labels::SILENT_SINCE, of.silent_since),
+        (labels::DRAINING_SINCE, cluster.draining_since),
+        (labels::SILENT_SINCE, cluster.silent_since),
     ]
     .into_iter()
     .filter_map(|(name, moment)| Some((name.to_owned(), moment?.to_string())))
@@ -307,24 +296,24 @@ fn slice(
         address_type: if ipv4 { "IPv4" } else { "IPv6" }.to_owned(),
         endpoints: addresses
             .iter()
-            .map(|address| endpoint(*address, &of))
+            .map(|address| endpoint(*address, cluster))
             .collect(),
         ports: Some(vec![EndpointPort {
             name: Some(PORT_NAME.to_owned()),
-            port: Some(of.port.into()),
+            port: Some(cluster.port.into()),
             protocol: Some("TCP".to_owned()),
             app_protocol: None,
         }]),
     }
 }
 
-fn endpoint(address: IpAddr, of: &PublishedEndpoint) -> Endpoint {
+fn endpoint(address: IpAddr, cluster: &Cluster) -> Endpoint {
     Endpoint {
         addresses: vec![address.to_string()],
         conditions: Some(EndpointConditions {
-            ready: Some(of.ready),
-            serving: Some(of.serving),
-            terminating: Some(of.draining_since.is_some()),
+            ready: Some(cluster.ready),
+            serving: Some(is_serving(cluster)),
+            terminating: Some(cluster.draining_since.is_some()),
         }),
         ..Endpoint::default()
     }

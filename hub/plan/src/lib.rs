@@ -11,7 +11,7 @@
 //! * [`endpoints`], `shards` and [`weights`]: the discovery Services and their EndpointSlices;
 //! * [`routes`]: the discovery HTTPRoutes;
 //! * [`conditions`]: one file and one function per condition;
-//! * [`status`]: the status that carries them, once the steps have been taken.
+//! * [`status`]: the status that carries them, once the steps have been taken, with the [`urgency`] of writing it.
 
 pub mod clusters;
 pub mod conditions;
@@ -26,9 +26,10 @@ mod shards;
 pub mod silence;
 pub mod status;
 mod tiers;
+pub mod urgency;
 pub mod weights;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashSet};
 
 use crds::{
     ClusterName,
@@ -245,12 +246,12 @@ fn retired(facts: &Facts<'_>, discovery: &endpoints::Discovery) -> Vec<Reference
         .collect()
 }
 
-fn names<'a>(objects: impl Iterator<Item = &'a ObjectMeta>) -> BTreeSet<&'a str> {
+fn names<'a>(objects: impl Iterator<Item = &'a ObjectMeta>) -> HashSet<&'a str> {
     objects.filter_map(|meta| meta.name.as_deref()).collect()
 }
 
 /// What is on its way out already is not told again.
-fn is_surplus(meta: &ObjectMeta, wanted: &BTreeSet<&str>) -> bool {
+fn is_surplus(meta: &ObjectMeta, wanted: &HashSet<&str>) -> bool {
     let name = meta.name.as_deref();
     meta.deletion_timestamp.is_none() && !name.is_some_and(|name| wanted.contains(name))
 }

@@ -23,6 +23,16 @@ pub struct PublishedEndpoint {
     pub silent_since: Option<Timestamp>,
 }
 
+/// Of a cluster of which nothing is published.
+pub(crate) static NOTHING: PublishedEndpoint = PublishedEndpoint {
+    addresses: Vec::new(),
+    port: 0,
+    ready: false,
+    serving: false,
+    draining_since: None,
+    silent_since: None,
+};
+
 impl PublishedEndpoint {
     /// Did it lead to a model server when the cluster was last heard?
     pub(crate) fn served(&self) -> bool {

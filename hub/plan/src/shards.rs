@@ -5,10 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// Which of the objects that `name` names by number an object is.
-pub(crate) fn number(object: &ObjectMeta, name: impl Fn(usize) -> String) -> Option<usize> {
-    let first = name(0);
-    let prefix = first.strip_suffix('0')?;
+/// Which of the objects an object is whose names are `prefix` and a number.
+pub(crate) fn number(object: &ObjectMeta, prefix: &str) -> Option<usize> {
     object.name.as_deref()?.strip_prefix(prefix)?.parse().ok()
 }
 

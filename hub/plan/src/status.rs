@@ -1,19 +1,16 @@
 //! The status of a server: its conditions, its clusters worst first, and the strings that columns print.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crds::{
-    condition::{self, AVAILABLE, HEALTH_CHECK, READY, State, VALIDATION, Verdict},
+    condition::{self, AVAILABLE, READY, State, VALIDATION, Verdict},
     reason,
     v1alpha1::{
         ClusterCounts, ClusterEndpoint, ClusterState, ClusterStatus, InferenceServer,
         InferenceServerStatus, Published, ReasonCount, ReplicaCounts, ServerState, Summary,
     },
 };
-use k8s_openapi::{
-    apimachinery::pkg::apis::meta::v1::{Condition, Time},
-    jiff::Timestamp,
-};
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
 use crate::{clusters::Cluster, placements::is_leaving};
 
@@ -65,46 +62,6 @@ pub fn status(
             .map(|cluster| cluster_status(cluster, &previous.clusters, now))
             .collect(),
     }
-}
-
-/// Does a status say what a person waits for, so that it is written at once? What only tells how far things are on their way may
-/// wait a moment, for more of its kind.
-pub fn is_pressing(before: Option<&InferenceServerStatus>, after: &InferenceServerStatus) -> bool {
-    let state = |status: &InferenceServerStatus, kind: &str| {
-        let mut conditions = status.conditions.iter();
-        let condition = conditions.find(|condition| condition.type_ == kind)?;
-        Some(condition.status.clone())
-    };
-    let failed = |status: &InferenceServerStatus| -> BTreeSet<(String, String)> {
-        let conditions = status.conditions.iter();
-        conditions
-            .filter(|condition| {
-                condition.status == State::False.as_str() && condition.type_ != AVAILABLE
-            })
-            .map(|condition| (condition.type_.clone(), condition.reason.clone()))
-            .collect()
-    };
-    let none = InferenceServerStatus::default();
-    let before = before.unwrap_or(&none);
-    let is_written = |status: &InferenceServerStatus| {
-        // What waits for replicas alone is as much as can be written.
-        let waits = |condition: &Condition| {
-            condition.status != State::True.as_str() && condition.reason != reason::NOT_ROUTABLE
-        };
-        let open = [READY, AVAILABLE, HEALTH_CHECK];
-        let mut steps = status.conditions.iter();
-        status.observed_generation == after.observed_generation
-            && !status.conditions.is_empty()
-            && !steps.any(|step| !open.contains(&step.type_.as_str()) && waits(step))
-    };
-    let ready = state(after, READY);
-    let was_ready = state(before, READY).or_else(|| Some(State::Unknown.as_str().to_owned()));
-    let lost = state(before, AVAILABLE).as_deref() == Some(State::True.as_str())
-        && state(after, AVAILABLE) != state(before, AVAILABLE);
-    ready != was_ready
-        || lost
-        || failed(before) != failed(after)
-        || (is_written(after) && !is_written(before))
 }
 
 fn is(verdicts: &[Verdict], kind: &str, state: State) -> bool {

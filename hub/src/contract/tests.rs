@@ -2,17 +2,26 @@
 
 use std::sync::Mutex;
 
-use crds::ClusterName;
+use crds::{ClusterName, condition::Verdict, v1alpha1::InferenceServerStatus};
 use futures::future::BoxFuture;
 use gateway_api::httproutes::HttpRoute;
 use hub_plan::memory::PublishedEndpoint;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
-use operator::conditions::Failure;
+use operator::conditions::{ConditionActor, Failure, Plugin, Ran};
 
 use super::*;
 use crate::{
-    endpoints::{Publication, Publisher, Synced},
-    routing::{RouteIntent, Routing},
+    apply::Applier,
+    clock::Clock,
+    endpoints::{DiscoverySlices, Publication, Publisher, Synced},
+    fake::FakeApi,
+    metrics::Metrics,
+    routing::{GatewayRoutes, RouteIntent, Routing},
+    server::{
+        actors::Actor,
+        plugin::{OwnSteps, ServerPlugin, Steps},
+    },
 };
 
 /// One thing that is done wrong.
@@ -196,5 +205,138 @@ async fn a_routing_that_does_one_thing_wrong_breaks_the_rule_that_says_so() {
         let store: Store<Vec<HttpRoute>> = Store::new(wrong);
         let kept = routing(&store, servers.each_ref(), |_| Observed::default()).await;
         assert_eq!(kept.err().map(|breach| breach.rule), rule, "{wrong:?}");
+    }
+}
+
+/// The hub's own steps over an API server that remembers.
+fn own_steps(api: &FakeApi) -> OwnSteps {
+    let (caches, clock) = (api.caches(), Clock::start());
+    let metrics = Arc::new(Metrics::new(clock));
+    let applier = Arc::new(Applier::new(api.client(), clock, metrics));
+    let publisher = DiscoverySlices::new(caches.clone(), Arc::clone(&applier), clock);
+    let publisher: Arc<dyn Publisher> = Arc::new(publisher);
+    let routing: Arc<dyn Routing> = Arc::new(GatewayRoutes::new(caches, applier));
+    OwnSteps::new(&publisher, &routing)
+}
+
+#[tokio::test]
+async fn the_hubs_own_steps_keep_their_contract() {
+    let api = FakeApi::default();
+    let own = own_steps(&api);
+    for steps in [own.creation(), own.deletion()] {
+        assert_eq!(operator::conditions::check(steps.actors()), Ok(()));
+    }
+    let server = server("team", "llama");
+    server_plugin(&own, &server, || api.objects())
+        .await
+        .unwrap();
+    let names = api.names();
+    assert!(
+        names.contains(&"llama-endpoints".to_owned())
+            && names.contains(&"llama-discovery-0".to_owned()),
+        "{names:?}"
+    );
+}
+
+/// One thing that a plugin does wrong.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Slip {
+    None,
+    CountsItsWords,
+    AddsToWhatItSaid,
+    CreatesAmiss,
+    DeletesAmiss,
+}
+
+/// A step that writes when it is asked, and a last word of its own.
+struct Slipping {
+    slip: Slip,
+    sound: Steps,
+    slips: Steps,
+    words: Mutex<u32>,
+}
+
+struct Asked(Arc<Mutex<u32>>, bool);
+
+impl ConditionActor<Pass> for Asked {
+    fn condition_type(&self) -> &'static str {
+        "Asked"
+    }
+
+    fn retrieve<'a>(
+        &'a self,
+        _: &'a Pass,
+        _: Option<&'a Condition>,
+    ) -> BoxFuture<'a, Result<Verdict, Failure>> {
+        let Self(writes, slips) = self;
+        *writes.lock().unwrap() += u32::from(*slips);
+        let verdict = Verdict::yes("Asked", "Done", "");
+        Box::pin(std::future::ready(Ok(verdict)))
+    }
+
+    fn run<'a>(&'a self, _: &'a Pass, found: Verdict) -> BoxFuture<'a, Result<Ran, Failure>> {
+        Box::pin(std::future::ready(Ok(Ran::waits(found))))
+    }
+}
+
+impl ServerPlugin for Slipping {
+    fn creation(&self) -> &Steps {
+        if self.slip == Slip::CreatesAmiss {
+            return &self.slips;
+        }
+        &self.sound
+    }
+
+    fn deletion(&self) -> &Steps {
+        if self.slip == Slip::DeletesAmiss {
+            return &self.slips;
+        }
+        &self.sound
+    }
+
+    fn finish(&self, pass: &Pass, status: &mut InferenceServerStatus) {
+        let mut words = self.words.lock().unwrap();
+        *words += 1;
+        if self.slip == Slip::CountsItsWords {
+            status.summary.reason = words.to_string();
+        }
+        if self.slip == Slip::AddsToWhatItSaid {
+            let before = pass.server.status.as_ref();
+            let before = before.map_or("", |status| &status.summary.reason);
+            status.summary.reason = format!("{before}again");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_plugin_that_does_one_thing_wrong_breaks_the_rule_that_says_so() {
+    let asked = Some("retrieve has no side effect");
+    for (slip, rule) in [
+        (Slip::None, None),
+        (
+            Slip::CountsItsWords,
+            Some("finish says the same of the same"),
+        ),
+        (
+            Slip::AddsToWhatItSaid,
+            Some("a status that finish gave stays when it is written"),
+        ),
+        (Slip::CreatesAmiss, asked),
+        (Slip::DeletesAmiss, asked),
+    ] {
+        let writes = Arc::<Mutex<u32>>::default();
+        let steps = |slips| {
+            let actor: Actor = Arc::new(Asked(Arc::clone(&writes), slips));
+            Steps::new(vec![actor]).unwrap()
+        };
+        let plugin = Slipping {
+            slip,
+            sound: steps(false),
+            slips: steps(true),
+            words: Mutex::default(),
+        };
+        let world = || *writes.lock().unwrap();
+        let kept = server_plugin(&plugin, &server("team", "llama"), world).await;
+        assert_eq!(kept.err().map(|breach| breach.rule), rule, "{slip:?}");
     }
 }

@@ -19,8 +19,8 @@ use operator::cache::ObjectKey;
 
 /// The conditions whose transitions are events.
 const TOLD: [&str; 4] = [READY, AVAILABLE, JOINED, CONNECTED];
-/// The longest note (events.k8s.io/v1).
-const NOTE_MAX: usize = 1024;
+/// The longest note, in bytes (events.k8s.io/v1).
+pub(super) const NOTE_MAX: usize = 1024;
 
 /// Publishes events.
 #[derive(Clone)]
@@ -142,6 +142,8 @@ pub fn transitions<'a>(
 
 fn event(condition: &Condition) -> Event {
     let well = condition.status == "True";
+    let end = condition.message.floor_char_boundary(NOTE_MAX);
+    let note = condition.message.get(..end).unwrap_or_default();
     Event {
         type_: if well {
             EventType::Normal
@@ -149,7 +151,7 @@ fn event(condition: &Condition) -> Event {
             EventType::Warning
         },
         reason: condition.reason.clone(),
-        note: Some(condition.message.chars().take(NOTE_MAX).collect()),
+        note: Some(note.to_owned()),
         action: format!("{}{}", condition.type_, condition.status),
         secondary: None,
     }
@@ -217,5 +219,13 @@ mod tests {
         let ill = event(&condition(READY, "False", "Unschedulable"));
         assert_eq!(ill.type_, EventType::Warning);
         assert_eq!(ill.action, "ReadyFalse");
+    }
+
+    #[test]
+    fn a_note_has_as_many_bytes_as_the_api_server_takes() {
+        let mut long = condition(READY, "False", "Unschedulable");
+        long.message = format!("x{}", "ä".repeat(NOTE_MAX));
+        let note = event(&long).note.unwrap();
+        assert_eq!(note.len(), NOTE_MAX - 1, "no character is cut in two");
     }
 }

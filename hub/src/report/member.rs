@@ -1,5 +1,8 @@
 //! The record of one member cluster: its status, its finalizer, and what is to be told to it later.
 
+#[cfg(test)]
+mod tests;
+
 use std::{sync::Arc, time::Duration};
 
 use crds::{
@@ -17,7 +20,10 @@ use operator::{
 use proto::PlacementKey;
 use serde_json::json;
 
-use super::{Error, events::Events};
+use super::{
+    Error,
+    events::{Events, NOTE_MAX},
+};
 use crate::{
     clock::{Clock, Pace},
     observe::Wakeups,
@@ -28,7 +34,7 @@ use crate::{
 /// A cluster that leaves and can't be heard for this long is let go.
 const LEAVE_PATIENCE: Duration = Duration::from_secs(40);
 /// A count of servers is written this often at most.
-const COUNT_PAUSE: Duration = Duration::from_secs(1);
+const COUNT_PAUSE: Duration = Duration::from_secs(5);
 /// As many as the API takes: an InferenceServer is held rather than one forgotten.
 const RELEASED_MAX: usize = 1000;
 
@@ -49,8 +55,8 @@ pub struct MemberReconciler {
 struct Known {
     connected: bool,
     silent_since: Timestamp,
-    /// Of how many placements it is told.
-    told: usize,
+    /// The placements that it was told of, or holds, and has not said to be gone.
+    left: Vec<PlacementKey>,
     agent_version: String,
     kubernetes_version: String,
 }
@@ -89,7 +95,7 @@ impl MemberReconciler {
             Ok(next) => next,
             Err(error) if error.is_gone() => Next::Rest,
             Err(error) => {
-                tracing::warn!(error = error.sentence(), "will try again");
+                tracing::warn!(cluster = name, error = error.sentence(), "will try again");
                 Next::Retry
             }
         }
@@ -123,30 +129,28 @@ impl MemberReconciler {
     async fn patience(&self, record: &MemberCluster, known: Option<&Known>) -> Option<Next> {
         let cluster = record.name_any();
         let known = known.filter(|_| membership(record) == Membership::Leaving)?;
-        if known.connected {
-            if known.told == 0 {
-                tracing::info!(cluster, "left: nothing of it is left there");
-                return None;
-            }
+        if known.connected && !known.left.is_empty() {
             return Some(Next::Rest);
         }
+        // An agent that lost its hub dials again after up to 30 s. One that has been away for longer is not waited for.
         let given_up = known
             .silent_since
             .checked_add(LEAVE_PATIENCE)
             .unwrap_or(Timestamp::MAX);
-        if self.clock.now() < given_up {
+        if !known.connected && self.clock.now() < given_up {
             return Some(Next::After(self.clock.until(given_up)));
         }
-        let servers = self.wakeups.targeting(&cluster).len();
+        if known.left.is_empty() {
+            tracing::info!(cluster, "left: nothing of it is left there");
+            return None;
+        }
         tracing::warn!(
             cluster,
-            servers,
+            placements = known.left.len(),
             "left without its agent: what it runs is left there"
         );
-        let note = format!(
-            "its agent can't be heard: what it runs of {servers} InferenceServers is left there"
-        );
         let of = record.object_ref(&());
+        let note = left_behind(&known.left);
         self.events.warn(&of, "LeftBehind", note).await;
         None
     }
@@ -189,7 +193,7 @@ impl MemberReconciler {
         let left = known
             .as_ref()
             .filter(|_| record.metadata.deletion_timestamp.is_some())
-            .map(|known| u32::try_from(known.told).unwrap_or(u32::MAX));
+            .map(|known| u32::try_from(known.left.len()).unwrap_or(u32::MAX));
         let mut status = status(previous.clone(), known, generation, self.clock.now());
         status.placements_left = left;
         status.servers = servers;
@@ -216,6 +220,7 @@ impl MemberReconciler {
         let after = written.status.clone().unwrap_or_default().conditions;
         self.members.note(written);
         let of = record.object_ref(&());
+        super::transitions(record, &conditions, &after);
         self.events.transitions(&of, &conditions, &after).await;
         Ok(Next::Rest)
     }
@@ -255,12 +260,31 @@ pub async fn record(
     super::patch_status(&Api::all(client.clone()), record, &patch).await
 }
 
+/// What is left in a cluster whose agent is away: as many names as a note takes.
+fn left_behind(left: &[PlacementKey]) -> String {
+    let mut note = "its agent can't be heard. Left there:".to_owned();
+    for (index, key) in left.iter().enumerate() {
+        let rest = left.len() - index;
+        let comma = if index == 0 { "" } else { "," };
+        let name = format!("{comma} {}/{}", key.namespace(), key.name());
+        let more = format!(" and {rest} more");
+        // Unless it is the last, room stays for how many more there are.
+        let reserve = if rest == 1 { 0 } else { more.len() };
+        if note.len() + name.len() + reserve > NOTE_MAX {
+            note.push_str(&more);
+            break;
+        }
+        note.push_str(&name);
+    }
+    note
+}
+
 fn known(member: &Member) -> Known {
     let state = member.lock();
     Known {
         connected: state.session.is_some(),
         silent_since: state.silent_since,
-        told: state.machine.told(),
+        left: state.machine.left().cloned().collect(),
         agent_version: state.agent_version.clone(),
         kubernetes_version: state.kubernetes_version.clone(),
     }

@@ -1,4 +1,8 @@
-//! How often the status of one server is written while it only tells how far things are on their way.
+//! When the status of a server is written that nobody waits for at once.
+//!
+//! What tells of an obstacle goes within a second, with what comes meanwhile. What only tells of progress does so as well, as
+//! long as few servers have such news: in a rush the API server has better things to take, and each server's news wait for
+//! more.
 
 use std::{
     collections::BTreeMap,
@@ -6,35 +10,92 @@ use std::{
     time::Duration,
 };
 
+use hub_plan::urgency::Urgency;
 use operator::cache::ObjectKey;
 
 /// What comes within this time goes together.
 const PAUSE: Duration = Duration::from_secs(1);
+/// Progress is told within this time, whatever the rush.
+const RUSH_PAUSE: Duration = Duration::from_secs(30);
+/// Outside of a rush as many statuses tell of progress, of all servers together: one in this time,
+const PROGRESS_EVERY: Duration = Duration::from_secs(2);
+/// and so many more after a time without.
+const PROGRESS_AT_ONCE: u32 = 10;
 
-/// When each server's status was last written, or first to be.
+/// When each server's status may be written.
 #[derive(Debug, Default)]
 pub struct Pace {
-    last: Mutex<BTreeMap<ObjectKey, Duration>>,
+    turns: Mutex<Turns>,
+}
+
+#[derive(Debug, Default)]
+struct Turns {
+    by_server: BTreeMap<ObjectKey, Turn>,
+    /// When progress has used up what it may use of the API server until now (the theoretical arrival time of GCRA).
+    used_until: Duration,
+}
+
+#[derive(Debug, Default)]
+struct Turn {
+    /// When its status was last written.
+    written: Option<Duration>,
+    /// Since when there is something to write.
+    waiting: Option<Duration>,
+    /// It waits for the rush to be over.
+    is_put_off: bool,
 }
 
 impl Pace {
-    /// How long a status has to wait that is to be written now; `None`: it is written, and what follows waits for the next. A
-    /// pressing one never waits.
-    pub fn wait(&self, server: &ObjectKey, is_pressing: bool, now: Duration) -> Option<Duration> {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let since = last.entry(server.clone()).or_insert(now);
-        let left = since.saturating_add(PAUSE).saturating_sub(now);
-        if left.is_zero() || is_pressing {
-            *since = now;
-            return None;
+    /// How long a status has to wait that is to be written now; `None`: it is written.
+    pub fn wait(&self, server: &ObjectKey, urgency: Urgency, now: Duration) -> Option<Duration> {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let Turns {
+            by_server,
+            used_until,
+        } = &mut *turns;
+        let turn = by_server.entry(server.clone()).or_default();
+        let waiting = *turn.waiting.get_or_insert(now);
+        let soon = turn.written.unwrap_or(waiting) + PAUSE;
+        let late = waiting + RUSH_PAUSE;
+        let due = match urgency {
+            Urgency::AtOnce => now,
+            Urgency::Obstacle => soon,
+            Urgency::Progress if turn.is_put_off => late,
+            Urgency::Progress if now < soon => soon,
+            Urgency::Progress => {
+                let is_rush = *used_until > now + PROGRESS_EVERY * (PROGRESS_AT_ONCE - 1);
+                turn.is_put_off = is_rush;
+                if is_rush {
+                    late
+                } else {
+                    *used_until = now.max(*used_until) + PROGRESS_EVERY;
+                    now
+                }
+            }
+        };
+        if now < due {
+            return Some(due.saturating_sub(now));
         }
-        Some(left)
+        *turn = Turn {
+            written: Some(now),
+            ..Turn::default()
+        };
+        None
+    }
+
+    /// There is nothing to write.
+    pub fn rest(&self, server: &ObjectKey) {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(turn) = turns.by_server.get_mut(server) {
+            turn.waiting = None;
+            turn.is_put_off = false;
+        }
     }
 
     /// The server is gone.
     pub fn forget(&self, server: &ObjectKey) {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        last.remove(server);
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        turns.by_server.remove(server);
     }
 }
 
@@ -46,25 +107,67 @@ mod tests {
         Duration::from_millis(millis)
     }
 
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey::new("team", name)
+    }
+
     #[test]
-    fn what_is_on_its_way_is_told_once_a_second_and_what_presses_at_once() {
-        let pace = Pace::default();
-        let server = ObjectKey::new("team", "llama");
-        assert_eq!(pace.wait(&server, false, at(100)), Some(at(1000)));
-        assert_eq!(pace.wait(&server, false, at(700)), Some(at(400)));
-        assert_eq!(pace.wait(&server, false, at(1100)), None);
-        assert_eq!(pace.wait(&server, false, at(1200)), Some(at(900)));
-        assert_eq!(pace.wait(&server, true, at(1300)), None);
-        assert_eq!(pace.wait(&server, false, at(2200)), Some(at(100)));
+    fn what_is_on_its_way_is_told_once_a_second_and_what_a_person_waits_for_at_once() {
+        for urgency in [Urgency::Progress, Urgency::Obstacle] {
+            let pace = Pace::default();
+            let server = key("llama");
+            assert_eq!(pace.wait(&server, urgency, at(100)), Some(at(1000)));
+            assert_eq!(pace.wait(&server, urgency, at(700)), Some(at(400)));
+            assert_eq!(pace.wait(&server, urgency, at(1100)), None);
+            assert_eq!(pace.wait(&server, urgency, at(1200)), Some(at(900)));
+            assert_eq!(pace.wait(&server, Urgency::AtOnce, at(1300)), None);
+            assert_eq!(pace.wait(&server, urgency, at(2200)), Some(at(100)));
+            assert_eq!(pace.wait(&server, urgency, at(2300)), None);
+            // After a time without news they need not wait.
+            assert_eq!(pace.wait(&server, urgency, at(9000)), None);
+        }
     }
 
     #[test]
     fn a_server_waits_for_no_other_and_begins_anew_when_it_is_gone() {
         let pace = Pace::default();
-        let (a, b) = (ObjectKey::new("team", "a"), ObjectKey::new("team", "b"));
-        assert_eq!(pace.wait(&a, true, at(0)), None);
-        assert_eq!(pace.wait(&b, true, at(1)), None);
-        pace.forget(&a);
-        assert_eq!(pace.wait(&a, false, at(2000)), Some(at(1000)));
+        assert_eq!(pace.wait(&key("a"), Urgency::AtOnce, at(0)), None);
+        assert_eq!(pace.wait(&key("b"), Urgency::AtOnce, at(1)), None);
+        pace.forget(&key("a"));
+        let wait = pace.wait(&key("a"), Urgency::Obstacle, at(2000));
+        assert_eq!(wait, Some(at(1000)));
+    }
+
+    #[test]
+    fn in_a_rush_progress_waits_for_more_of_it_and_nothing_else_does() {
+        let pace = Pace::default();
+        let servers: Vec<_> = (0..50).map(|number| key(&format!("s-{number}"))).collect();
+        let tell = |urgency, now| {
+            let waits = servers
+                .iter()
+                .map(|server| pace.wait(server, urgency, at(now)));
+            let waits: Vec<_> = waits.collect();
+            let written = waits.iter().filter(|wait| wait.is_none()).count();
+            (written, waits.into_iter().flatten().max())
+        };
+        assert_eq!(tell(Urgency::Progress, 0), (0, Some(at(1000))));
+        assert_eq!(tell(Urgency::Progress, 1000), (10, Some(at(29_000))));
+        // It asks again when its time has come, not when there might be room.
+        let put_off = pace.wait(&servers[40], Urgency::Progress, at(25_000));
+        assert_eq!(put_off, Some(at(5000)));
+        assert_eq!(pace.wait(&servers[40], Urgency::Obstacle, at(25_000)), None);
+        assert_eq!(pace.wait(&servers[41], Urgency::AtOnce, at(25_000)), None);
+        // All but those two, whose next news have begun to wait.
+        assert_eq!(tell(Urgency::Progress, 30_000).0, 48);
+    }
+
+    #[test]
+    fn what_has_passed_before_it_was_told_leaves_no_news_waiting() {
+        let pace = Pace::default();
+        let server = key("llama");
+        assert_eq!(pace.wait(&server, Urgency::Progress, at(0)), Some(at(1000)));
+        pace.rest(&server);
+        let wait = pace.wait(&server, Urgency::Progress, at(5000));
+        assert_eq!(wait, Some(at(1000)));
     }
 }

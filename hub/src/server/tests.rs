@@ -1,8 +1,11 @@
 //! Passes over one server, with steps of a test's own.
 
+mod namespaces;
+mod turns;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crds::condition::Verdict;
+use crds::{condition::Verdict, v1alpha1::InferenceServerStatus};
 use futures::future::BoxFuture;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use operator::conditions::{ConditionActor, Failure, Ran};
@@ -15,6 +18,7 @@ use crate::{
     models::SpecifiedModel,
     probe::Http,
     resolve::System,
+    routing::{GatewayRoutes, Routing},
 };
 
 /// One step, which says the same each time that it is taken.
@@ -54,31 +58,35 @@ impl ServerPlugin for Steps {
     }
 }
 
-/// One pass over a server whose one step is that; what it comes to, how often the step was taken, and the server after it.
-async fn pass(ran: Result<Again, Failure>) -> (Next, usize, serde_json::Value) {
+/// A hub's API server with the server `team/llama` in it.
+fn api() -> FakeApi {
     let api = FakeApi::default();
     let mut server = crate::contract::server("team", "llama");
     server.metadata.finalizers = Some(vec![labels::CLEANUP.to_owned()]);
     let path = format!("{SERVERS}/llama");
     api.put(&path, serde_json::to_value(&server).unwrap());
-    let caches = api.caches();
-    let clock = Clock::start();
+    api
+}
+
+/// What reconciles it, by the steps that `plugin` makes of the hub's own publisher and routing.
+fn reconciler(
+    api: &FakeApi,
+    plugin: impl FnOnce(&Arc<dyn Publisher>, &Arc<dyn Routing>) -> Arc<dyn ServerPlugin>,
+) -> Arc<Reconciler> {
+    let (caches, clock) = (api.caches(), Clock::start());
     let metrics = Arc::new(Metrics::new(clock));
     let applier = Arc::new(Applier::new(api.client(), clock, Arc::clone(&metrics)));
-    let publisher = DiscoverySlices::new(caches.clone(), applier, clock);
+    let publisher = DiscoverySlices::new(caches.clone(), Arc::clone(&applier), clock);
     let publisher: Arc<dyn Publisher> = Arc::new(publisher);
+    let routing: Arc<dyn Routing> = Arc::new(GatewayRoutes::new(caches.clone(), applier));
     let placer = Placer::new(
         caches.clone(),
         clock,
         Arc::clone(&publisher),
         Arc::new(SpecifiedModel),
     );
-    let step = Arc::new(Step {
-        ran,
-        runs: AtomicUsize::new(0),
-    });
-    let actor: actors::Actor = Arc::<Step>::clone(&step);
-    let reconciler = Reconciler::new(Parts {
+    let plugin = plugin(&publisher, &routing);
+    Arc::new(Reconciler::new(Parts {
         client: api.client(),
         caches,
         placer: Arc::new(placer),
@@ -86,13 +94,29 @@ async fn pass(ran: Result<Again, Failure>) -> (Next, usize, serde_json::Value) {
         prober: Arc::new(Prober::new(Http, clock)),
         provider: Arc::new(ReportedEndpoints),
         publisher,
-        plugin: Arc::new(Steps::new(vec![actor]).unwrap()),
+        plugin,
         clock,
         metrics,
         gateway: None,
         refused_cidrs: Vec::new(),
+    }))
+}
+
+fn key() -> ObjectKey {
+    ObjectKey::new("team", "llama")
+}
+
+/// One pass over a server whose one step is that; what it comes to, how often the step was taken, and the server after it.
+async fn pass(ran: Result<Again, Failure>) -> (Next, usize, serde_json::Value) {
+    let api = api();
+    let step = Arc::new(Step {
+        ran,
+        runs: AtomicUsize::new(0),
     });
-    let next = Arc::new(reconciler).reconcile(ObjectKey::of(&server)).await;
+    let actor: actors::Actor = Arc::<Step>::clone(&step);
+    let steps = Arc::new(Steps::new(vec![actor]).unwrap());
+    let reconciler = reconciler(&api, |_, _| steps);
+    let next = reconciler.reconcile(key()).await;
     let runs = step.runs.load(Ordering::SeqCst);
     (next, runs, api.get("llama").unwrap())
 }
@@ -124,4 +148,45 @@ async fn a_failure_is_in_the_status_though_other_writes_wait_for_their_turn() {
     let said = step.map(|step| (step["status"].clone(), step["message"].clone()));
     let expected = ("False".into(), "EndpointSlice team/llama-west: no".into());
     assert_eq!(said, Some(expected));
+}
+
+/// Has its say when the steps have been taken.
+struct Remarks(Steps);
+
+impl ServerPlugin for Remarks {
+    fn creation(&self) -> &Steps {
+        &self.0
+    }
+
+    fn deletion(&self) -> &Steps {
+        &self.0
+    }
+
+    fn finish(&self, pass: &Pass, status: &mut InferenceServerStatus) {
+        let steps: Vec<_> = pass.steps.iter().map(|step| step.kind).collect();
+        status.summary.reason = format!("after {}, {:?}", steps.join(" "), status.state);
+    }
+}
+
+#[tokio::test]
+async fn a_plugin_has_the_last_word_on_the_status_that_its_steps_came_to() {
+    let api = api();
+    // What fails is written at once.
+    let failure = Failure {
+        reason: "Broken".to_owned(),
+        message: "no".to_owned(),
+        passing: false,
+        again: Again::OnEvent,
+    };
+    let step: actors::Actor = Arc::new(Step {
+        ran: Err(failure),
+        runs: AtomicUsize::new(0),
+    });
+    let plugin = Arc::new(Remarks(Steps::new(vec![step]).unwrap()));
+    reconciler(&api, |_, _| plugin).reconcile(key()).await;
+    let server = api.get("llama").unwrap();
+    assert_eq!(
+        server["status"]["summary"]["reason"],
+        "after Step, Creating"
+    );
 }

@@ -1,3 +1,5 @@
+mod order;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::FutureExt;

@@ -267,9 +267,10 @@ impl HubMachine {
         self.slots.get(key).is_some_and(Slot::is_told)
     }
 
-    /// Of how many keys the agent is told something: a value, or a removal that it hasn't confirmed.
-    pub fn told(&self) -> usize {
-        self.slots.values().filter(|slot| slot.is_told()).count()
+    /// The keys of which the agent holds something, or may: a value, what is kept, a removal that it hasn't confirmed.
+    pub fn left(&self) -> impl Iterator<Item = &PlacementKey> {
+        let left = self.slots.iter().filter(|(_, slot)| slot.is_named());
+        left.map(|(key, _)| key)
     }
 
     /// Whether this removal of this key and UID waits to be confirmed.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crds::{
     condition::{HEALTH_CHECK, State},
     labels, names,
-    v1alpha1::{Model, Resources, RuntimePort, ServerPlacement},
+    v1alpha1::{Model, ModelPhase, Resources, RuntimePort, ServerPlacement},
 };
 use k8s_openapi::{
     api::{apps::v1::DeploymentSpec, core::v1::PodTemplateSpec},
@@ -139,6 +139,8 @@ fn respecified(placement: &ServerPlacement) -> Vec<ServerPlacement> {
             placement.spec.model = Some(Model {
                 uri: "s3://models/other".to_owned(),
                 name: Some("other".to_owned()),
+                deployment: Some("other-7".to_owned()),
+                phase: ModelPhase::Staged,
             });
         },
         |placement| {

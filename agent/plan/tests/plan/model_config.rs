@@ -12,12 +12,25 @@ fn models(world: &World) -> Value {
 }
 
 #[test]
-fn the_model_list_has_the_models_name_and_uri() {
+fn the_model_list_has_name_uri_deployment_and_phase_of_the_model() {
     let mut world = World::well();
-    world.placement["spec"]["model"] = json!({"name": "chat", "uri": "s3://models/llama-3"});
+    let model = json!({
+        "name": "chat",
+        "uri": "s3://models/llama-3",
+        "deployment": "chat-7",
+        "phase": "Staged",
+    });
+    world.placement["spec"]["model"] = model.clone();
+    assert_eq!(models(&world), json!({"models": [model]}));
+}
+
+#[test]
+fn a_model_of_the_servers_own_specification_serves_and_is_of_no_deployment() {
+    let models = models(&World::well());
+    let model = &models["models"][0];
     assert_eq!(
-        models(&world),
-        json!({"models": [{"name": "chat", "uri": "s3://models/llama-3"}]})
+        (&model["deployment"], &model["phase"]),
+        (&json!(""), &json!("Serving"))
     );
 }
 
@@ -80,6 +93,6 @@ proptest! {
         let mut world = World::well();
         world.content()["args"] = json!([]);
         world.placement["spec"]["model"] = json!({"name": name, "uri": uri});
-        prop_assert_eq!(models(&world), json!({"models": [{"name": name, "uri": uri}]}));
+        prop_assert_eq!(models(&world), json!({"models": [{"name": name, "uri": uri, "deployment": "", "phase": "Serving"}]}));
     }
 }

@@ -1,8 +1,11 @@
-//! The bare client of `latency`: it watches what hub and agent watch, and writes what they write, in their order.
+//! The bare client of `latency`: it watches what hub and agent watch, and writes what they write, in their order and as much at
+//! once.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
+use futures::future::try_join_all;
+use gateway_api::httproutes::HttpRoute;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::DynamicObject;
 use kube::runtime::watcher;
@@ -20,7 +23,7 @@ pub(super) struct Bare {
 }
 
 impl Bare {
-    /// Begins to watch: returns when both watches stand.
+    /// Begins to watch: returns when all watches stand.
     pub(super) async fn start(hub: Client, member: Client, pattern: Copies) -> Result<Self> {
         let all = watcher::Config::default;
         let servers: Api<DynamicObject> =
@@ -28,13 +31,18 @@ impl Bare {
         let servers = Watched::begin("the bare client's servers", servers, all()).await?;
         let deployments: Api<Deployment> = Api::namespaced(member.clone(), FLOOR);
         let deployments = Watched::begin("its Deployments", deployments, all()).await?;
+        let routes = async |client: &Client| {
+            let routes: Api<HttpRoute> = Api::namespaced(client.clone(), FLOOR);
+            Watched::begin("its routes", routes, all()).await
+        };
+        let routes = [routes(&hub).await?, routes(&member).await?];
         let writer = Writer {
             hub,
             member,
             pattern,
         };
         let mut tasks = JoinSet::new();
-        tasks.spawn(writer.clone().follow_servers(servers));
+        tasks.spawn(writer.clone().follow_servers(servers, routes));
         tasks.spawn(writer.follow_deployments(deployments));
         Ok(Self { tasks })
     }
@@ -66,7 +74,11 @@ impl Writer {
     }
 
     /// A server that is new: everything. One that has changed: what replicas stand in. Then its status.
-    async fn follow_servers(self, mut servers: Watched<DynamicObject>) -> Result<()> {
+    async fn follow_servers(
+        self,
+        mut servers: Watched<DynamicObject>,
+        [mut hub_routes, mut member_routes]: [Watched<HttpRoute>; 2],
+    ) -> Result<()> {
         let mut generations: BTreeMap<String, Option<i64>> = BTreeMap::new();
         loop {
             let server = servers.next().await?;
@@ -78,19 +90,19 @@ impl Writer {
             let replicas = server.data.pointer("/spec/replicas").cloned();
             let replicas = replicas.context("a server has replicas")?;
             let copies = self.copies(&name);
-            for object in copies.members.first().into_iter().flatten() {
-                let scaled = matches!(object.plural.as_str(), "serverplacements" | "deployments");
-                if scaled {
-                    let object = object.with(|body| set(body, "/spec/replicas", &replicas))?;
-                    object.apply(&self.member, FLOOR).await?;
-                } else if before.is_none() {
-                    object.apply(&self.member, FLOOR).await?;
-                }
-            }
             if before.is_none() {
-                for object in &copies.hub {
-                    object.apply(&self.hub, FLOOR).await?;
-                }
+                tokio::try_join!(
+                    self.in_member(&copies, &replicas, |_| true),
+                    self.in_hub(&copies),
+                )?;
+                let accepted =
+                    |route: &HttpRoute| route.name_any().starts_with(&name) && is_accepted(route);
+                tokio::try_join!(hub_routes.until(accepted), member_routes.until(accepted))?;
+            } else {
+                let scaled = |object: &Object| {
+                    matches!(object.plural.as_str(), "serverplacements" | "deployments")
+                };
+                self.in_member(&copies, &replicas, scaled).await?;
             }
             let mut status = copies.status.clone();
             set(&mut status, "/observedGeneration", &json!(generation));
@@ -100,6 +112,35 @@ impl Writer {
                 .patch_status(&self.hub, FLOOR, &status)
                 .await?;
         }
+    }
+
+    /// Writes those of a member's objects, with so many replicas.
+    async fn in_member(
+        &self,
+        copies: &Copies,
+        replicas: &Value,
+        is_written: impl Fn(&Object) -> bool,
+    ) -> Result<()> {
+        let objects = copies.members.first().map_or(&[][..], Vec::as_slice);
+        for stage in bare::stages(objects) {
+            let stage = stage.filter(|object| is_written(object));
+            let writes = stage.map(async |object| {
+                let object = object.with(|body| set(body, "/spec/replicas", replicas))?;
+                object.apply(&self.member, FLOOR).await
+            });
+            try_join_all(writes).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes the Service, then the route. Slices come with the first replica that is ready.
+    async fn in_hub(&self, copies: &Copies) -> Result<()> {
+        for object in &copies.hub {
+            if object.plural != "endpointslices" {
+                object.apply(&self.hub, FLOOR).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Replicas that are ready: the slice, then the status.
@@ -136,6 +177,20 @@ impl Writer {
         let slice = slice.with(|body| set(body, "/endpoints/0/conditions", &ready))?;
         slice.apply(&self.hub, FLOOR).await
     }
+}
+
+/// Does a gateway take the route as it is?
+fn is_accepted(route: &HttpRoute) -> bool {
+    let parents = route.status.iter().flat_map(|status| &status.parents);
+    let conditions: Vec<_> = parents.flat_map(|parent| &parent.conditions).collect();
+    let is_true = |of: &str| {
+        conditions.iter().any(|condition| {
+            condition.type_ == of
+                && condition.status == "True"
+                && condition.observed_generation == route.metadata.generation
+        })
+    };
+    ["Accepted", "ResolvedRefs"].into_iter().all(is_true)
 }
 
 /// Sets what is there; every path that is set is in the pattern.

@@ -8,34 +8,30 @@ use crate::{
     silence::Silence,
 };
 
-/// What a step came to: what keeps the cluster from being heard comes before what it last said.
-pub(super) fn step(draft: &Draft<'_>, step: Step) -> StepFacts {
+/// Why a step is not done; `None`: it is. What keeps the cluster from being heard comes before what it last said.
+pub(super) fn open(draft: &Draft<'_>, step: Step) -> Option<StepFacts> {
     let (name, cluster) = (draft.name, draft.facts);
     if let Some(absence) = absence(name, cluster, draft.silence) {
-        return absence;
+        return Some(absence);
     }
-    if let Some(refusal) = &cluster.refusal {
-        return StepFacts::no(&refusal.reason, refusal.message.clone());
-    }
-    if let Some(refusal) = &cluster.closed {
-        return StepFacts::no(&refusal.reason, refusal.message.clone());
+    if let Some(refusal) = cluster.refusal.as_ref().or(cluster.closed.as_ref()) {
+        return Some(StepFacts::no(&refusal.reason, refusal.message.clone()));
     }
     if let (Step::ModelConfig, Some(refusal)) = (step, &cluster.model_refusal) {
-        return StepFacts::no(&refusal.reason, format!("{name}: {}", refusal.message));
+        let message = format!("{name}: {}", refusal.message);
+        return Some(StepFacts::no(&refusal.reason, message));
     }
     let current = cluster
         .placement
         .as_ref()
         .filter(|placement| placement.current);
-    current
-        .and_then(|placement| placement.steps.get(&step))
-        .cloned()
-        .unwrap_or_else(|| {
-            StepFacts::unknown(
-                reason::APPLYING,
-                format!("the agent of {name} has not yet reported on this generation"),
-            )
-        })
+    match current.and_then(|placement| placement.steps.get(&step)) {
+        Some(said) => (said.state != State::True).then(|| said.clone()),
+        None => Some(StepFacts::unknown(
+            reason::APPLYING,
+            format!("the agent of {name} has not yet reported on this generation"),
+        )),
+    }
 }
 
 /// Why the cluster can't be heard; `None`: it can.
@@ -104,12 +100,12 @@ pub(super) fn leaving(draft: &Draft<'_>, draining: bool) -> (ClusterState, StepF
 /// The cluster in one word, and why: the first that fails, else the first that is on its way.
 pub(super) fn state(
     cluster: &ClusterFacts,
-    steps: &[(Step, StepFacts)],
+    open: &[(Step, StepFacts)],
     endpoint: &StepFacts,
     routable: bool,
 ) -> (ClusterState, StepFacts) {
     let found = |state: State| {
-        let all = steps.iter().map(|(_, facts)| facts).chain([endpoint]);
+        let all = open.iter().map(|(_, facts)| facts).chain([endpoint]);
         all.into_iter().find(|facts| facts.state == state).cloned()
     };
     let (worst, failed) = match (found(State::False), found(State::Unknown)) {

@@ -145,9 +145,10 @@ impl Group<'_> {
     /// Which route each path is in now.
     fn places(&self, facts: &Facts<'_>) -> BTreeMap<String, usize> {
         let mut places = BTreeMap::new();
+        let first = (self.name)(facts.name(), 0);
+        let prefix = first.strip_suffix('0').unwrap_or(&first);
         for route in &facts.observed.routes {
-            let name = |shard| (self.name)(facts.name(), shard);
-            let Some(shard) = number(&route.metadata, name) else {
+            let Some(shard) = number(&route.metadata, prefix) else {
                 continue;
             };
             let rules = route.spec.rules.iter().flatten();

@@ -10,7 +10,7 @@ use crds::{
     condition::State,
     v1alpha1::{
         ClusterTarget, DeletionPolicy, EndpointPolicy, GatewayReference, InferenceServer,
-        InferenceServerSpec, InferenceServerStatus, Model, Probe, ProbePolicy, Probes, Routing,
+        InferenceServerSpec, InferenceServerStatus, ModelSpec, Probe, ProbePolicy, Probes, Routing,
         Runtime, RuntimeImage, RuntimePort, RuntimeProfile, RuntimeProfileSpec,
     },
 };
@@ -164,7 +164,7 @@ pub(crate) fn server(targets: &[(&str, u32)]) -> InferenceServer {
             runtime: Runtime {
                 profile: "echo".to_owned(),
             },
-            model: Some(Model {
+            model: Some(ModelSpec {
                 uri: "hf://org/llama".to_owned(),
                 name: None,
             }),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crds::v1alpha1::{GatewayReference, InferenceServer, Model};
+use crds::v1alpha1::{GatewayReference, InferenceServer, Model, ModelPhase};
 use hub_plan::placements::{Intent, Placements, Site, placements, targets};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
@@ -138,6 +138,8 @@ fn serves(uri: &str) -> Site {
         model: Some(Model {
             uri: uri.to_owned(),
             name: None,
+            deployment: None,
+            phase: ModelPhase::Serving,
         }),
         ..Site::default()
     }

@@ -40,7 +40,7 @@ fn planned(
     let site = Site {
         gateway: None,
         endpoint: member,
-        model: server.spec.model.clone(),
+        model: server.spec.model.clone().map(Into::into),
         withheld: false,
     };
     let sites = ["east", "west"].map(|name| (cluster(name), site.clone()));

@@ -1,0 +1,106 @@
+//! How soon a status has to be written.
+
+use std::collections::BTreeSet;
+
+use crds::{
+    condition::{AVAILABLE, HEALTH_CHECK, READY, State},
+    reason,
+    v1alpha1::InferenceServerStatus,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+/// How soon a status has to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Urgency {
+    /// It only tells how far things are on their way: it may wait for more of its kind.
+    Progress,
+    /// Something else stands in the way than before.
+    Obstacle,
+    /// It says what a person waits for: that it is ready or no longer so, that a step has failed, or that all of a generation is
+    /// written.
+    AtOnce,
+}
+
+/// What comes and goes by itself while nothing is wrong.
+const UNDER_WAY: [&str; 15] = [
+    reason::SERVING,
+    reason::PROVISIONED,
+    reason::VALID,
+    reason::SCALED_TO_ZERO,
+    reason::APPLYING,
+    reason::PUBLISHING,
+    reason::ROUTE_PENDING,
+    reason::STARTING,
+    reason::NOT_ROUTABLE,
+    reason::PROBING,
+    reason::SETTLING,
+    reason::DRAINING,
+    reason::REMOVING,
+    reason::REMOVED,
+    reason::DELETING,
+];
+
+/// How soon a status has to be written that comes after another.
+pub fn urgency(before: Option<&InferenceServerStatus>, after: &InferenceServerStatus) -> Urgency {
+    let none = InferenceServerStatus::default();
+    let before = before.unwrap_or(&none);
+    let ready = state(after, READY);
+    let was_ready = state(before, READY).unwrap_or_else(|| State::Unknown.as_str());
+    let lost = state(before, AVAILABLE) == Some(State::True.as_str())
+        && state(after, AVAILABLE) != state(before, AVAILABLE);
+    let is_new = |status: &InferenceServerStatus| {
+        status.observed_generation == after.observed_generation && is_written(status)
+    };
+    if ready != Some(was_ready)
+        || lost
+        || failed(before) != failed(after)
+        || (is_new(after) && !is_new(before))
+    {
+        Urgency::AtOnce
+    } else if obstacles(before) != obstacles(after) {
+        Urgency::Obstacle
+    } else {
+        Urgency::Progress
+    }
+}
+
+fn state<'a>(status: &'a InferenceServerStatus, kind: &str) -> Option<&'a str> {
+    let mut conditions = status.conditions.iter();
+    let condition = conditions.find(|condition| condition.type_ == kind)?;
+    Some(&condition.status)
+}
+
+/// The steps that have failed, and why.
+fn failed(status: &InferenceServerStatus) -> BTreeSet<(&str, &str)> {
+    let failed = |condition: &&Condition| {
+        condition.status == State::False.as_str() && condition.type_ != AVAILABLE
+    };
+    let conditions = status.conditions.iter().filter(failed);
+    conditions
+        .map(|condition| (condition.type_.as_str(), condition.reason.as_str()))
+        .collect()
+}
+
+/// Is every step done that writes something? What waits for replicas alone is as much as can be written.
+fn is_written(status: &InferenceServerStatus) -> bool {
+    let open = [READY, AVAILABLE, HEALTH_CHECK];
+    let waits = |condition: &Condition| {
+        !open.contains(&condition.type_.as_str())
+            && condition.status != State::True.as_str()
+            && condition.reason != reason::NOT_ROUTABLE
+    };
+    !status.conditions.is_empty() && !status.conditions.iter().any(waits)
+}
+
+/// What stands in the way, in any step or cluster.
+fn obstacles(status: &InferenceServerStatus) -> BTreeSet<&str> {
+    let conditions = status.conditions.iter();
+    let steps = conditions.filter(|condition| condition.type_ != AVAILABLE);
+    let clusters = status.summary.reasons.iter();
+    let reasons = steps
+        .map(|condition| condition.reason.as_str())
+        .chain(clusters.map(|count| count.reason.as_str()));
+    reasons
+        .filter(|reason| !UNDER_WAY.contains(reason))
+        .collect()
+}
