@@ -118,6 +118,7 @@ async fn start(args: Args, drivers: Drivers, parts: &mut JoinSet<()>) -> anyhow:
         machine,
         default_gateway,
         drivers,
+        clock: now,
     };
     introduce(&caches, &serving, &wakes);
     parts.spawn(link.run());

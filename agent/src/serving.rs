@@ -10,9 +10,12 @@ use crds::{
     v1alpha1::{GatewayReference, ServerPlacement},
 };
 use gateway_api::{gateways::Gateway, httproutes::HttpRoute};
-use k8s_openapi::api::{
-    apps::v1::Deployment,
-    core::v1::{Node, Pod, Service},
+use k8s_openapi::{
+    api::{
+        apps::v1::Deployment,
+        core::v1::{Node, Pod, Service},
+    },
+    jiff::Timestamp,
 };
 use kube::{Client, ResourceExt};
 use operator::{cache::ObjectKey, wake::Next};
@@ -20,7 +23,7 @@ use proto::PlacementKey;
 
 use crate::{
     apply::{self, Applied, Owner},
-    link::Machine,
+    link::{Clock, Machine},
     observe::{Caches, Sources},
     report::{self, Origin, Unwritten},
 };
@@ -32,6 +35,8 @@ pub(crate) struct Serving {
     pub(crate) machine: Arc<Machine>,
     pub(crate) default_gateway: Option<GatewayReference>,
     pub(crate) drivers: Drivers,
+    /// What time it is.
+    pub(crate) clock: Clock,
 }
 
 impl Serving {
@@ -78,8 +83,17 @@ impl Serving {
             apply::apply(&self.client, &self.caches, &Owner::of(&placement), &planned).await;
         // What was written is in the caches by now: the verdicts are of the world as it is since.
         let facts = self.facts(&placement);
-        report(judge(&self.drivers, &facts.input(), &planned, &outcomes));
-        if failed { Next::Retry } else { Next::Rest }
+        let (input, now) = (facts.input(), self.now());
+        let judged = judge(&self.drivers, &input, &planned, &outcomes, now);
+        let within = judged.due.map(|due| due.duration_since(now));
+        let within = within.and_then(|within| Duration::try_from(within).ok());
+        report(judged);
+        match (failed, within) {
+            (true, None) => Next::Retry,
+            (true, Some(within)) => Next::RetryWithin(within),
+            (false, None) => Next::Rest,
+            (false, Some(within)) => Next::After(within),
+        }
     }
 
     /// Reports a placement as it is found, before anything is written, if this process has not reported it yet. The hub
@@ -111,7 +125,12 @@ impl Serving {
         }
         let planned = plan(&self.drivers, &input);
         let found = apply::found(&self.caches, &planned);
-        judge(&self.drivers, &input, &planned, &found)
+        judge(&self.drivers, &input, &planned, &found, self.now())
+    }
+
+    /// A clock that can't be read doubts nothing.
+    fn now(&self) -> Timestamp {
+        (self.clock)().try_into().unwrap_or(Timestamp::MIN)
     }
 
     fn facts<'a>(&'a self, placement: &'a ServerPlacement) -> Facts<'a> {

@@ -7,7 +7,10 @@ mod namespaces;
 mod removal;
 mod serving;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use agent_plan::Drivers;
 use crds::v1alpha1::GatewayReference;
@@ -29,6 +32,8 @@ use crate::{
 
 const NOTHING: [&str; 0] = [];
 const NOTHING_SAID: [Said; 0] = [];
+/// What time it is, since 1970.
+const NOW_SECONDS: u64 = 1_000;
 
 /// An agent without its tasks: what they would do is done by hand.
 struct Agent {
@@ -107,6 +112,7 @@ impl Agent {
                     listener: None,
                 }),
                 drivers: Drivers::default(),
+                clock: || SystemTime::UNIX_EPOCH + Duration::from_secs(NOW_SECONDS),
             },
             server,
             caches,

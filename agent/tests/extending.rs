@@ -5,9 +5,9 @@ use std::net::IpAddr;
 
 use agent::{Agent, SetTwice};
 use agent_plan::{
-    Backend, ConfiguredSource, DeploymentBackend, Endpoint, EndpointSource, GatewayFact, Object,
-    Observed, PathRouting, PlacementInput, Refusal, Routing, SERVICE_PORT, ServiceFact, contract,
-    label_selector, metadata, mount, object_labels, selector,
+    Backend, ConfiguredSource, DeploymentBackend, Doubt, Endpoint, EndpointSource, GatewayFact,
+    Object, Observed, PathRouting, PlacementInput, Refusal, Routing, SERVICE_PORT, ServiceFact,
+    contract, label_selector, metadata, mount, object_labels, selector,
 };
 use crds::{
     condition::{HEALTH_CHECK, Verdict},
@@ -91,6 +91,10 @@ impl<R: Routing> Routing for WithClusterHeader<R> {
 
     fn observe(&self, input: &PlacementInput<'_>) -> Verdict {
         self.inner.observe(input)
+    }
+
+    fn doubt(&self, input: &PlacementInput<'_>) -> Option<Doubt> {
+        self.inner.doubt(input)
     }
 }
 

@@ -10,6 +10,7 @@ use std::{fmt::Debug, sync::Arc};
 
 use crds::{condition::Verdict, v1alpha1::Replicas};
 use gateway_api::httproutes::HttpRoute;
+use k8s_openapi::jiff::Timestamp;
 
 use crate::{
     ConfiguredSource, DeploymentBackend, Endpoint, Object, PathRouting, PlacementInput, Refusal,
@@ -53,6 +54,22 @@ pub trait Routing: Debug + Send + Sync {
     /// [`TRAFFIC_ROUTE_PROVISION`](crds::condition::TRAFFIC_ROUTE_PROVISION). While it is not True, the cluster takes no
     /// traffic for this placement.
     fn observe(&self, input: &PlacementInput<'_>) -> Verdict;
+
+    /// When what `observe` admits is to be doubted, should nothing change: its Gateway has not judged what is live. By default
+    /// never.
+    fn doubt(&self, input: &PlacementInput<'_>) -> Option<Doubt> {
+        let _ = input;
+        None
+    }
+}
+
+/// A yes that has stood for too long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doubt {
+    /// From then on.
+    pub from: Timestamp,
+    /// What is said of the step in its place. The cluster takes traffic all the same: a slow Gateway is no outage.
+    pub verdict: Verdict,
 }
 
 /// Where the cluster admits the traffic of a placement.

@@ -28,7 +28,7 @@ pub mod verdicts;
 use std::collections::BTreeSet;
 
 pub use backend::{DeploymentBackend, SERVICE_PORT};
-pub use drivers::{Backend, Drivers, EndpointSource, Observed, Routing};
+pub use drivers::{Backend, Doubt, Drivers, EndpointSource, Observed, Routing};
 pub use endpoint::{ConfiguredSource, Endpoint};
 pub use gateway::{Listener, Refusal, effective_gateway, listener};
 pub use input::{GatewayFact, PlacementInput, ServiceFact};

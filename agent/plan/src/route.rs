@@ -13,19 +13,25 @@ use gateway_api::httproutes::{
     HttpRouteRulesFiltersUrlRewritePathType, HttpRouteRulesMatches, HttpRouteRulesMatchesPath,
     HttpRouteRulesMatchesPathType, HttpRouteSpec, HttpRouteStatusParents,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::{
+    apimachinery::pkg::apis::meta::v1::Condition,
+    jiff::{SignedDuration, Timestamp},
+};
 use kube::ResourceExt;
 
 use crate::{
     PlacementInput,
     backend::SERVICE_PORT,
-    drivers::Routing,
+    drivers::{Doubt, Routing},
     gateway::{self, Listener, Refusal},
     metadata::metadata,
 };
 
 const ACCEPTED: &str = "Accepted";
 const RESOLVED_REFS: &str = "ResolvedRefs";
+/// For how long a Gateway's yes to an older generation of the route stands before it is doubted. Gateways take a route within
+/// seconds.
+const VERDICT_SECONDS: i64 = 60;
 
 /// One route by path: the routing of an agent that is given no other.
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,6 +56,38 @@ impl Routing for PathRouting {
             }
         }
     }
+
+    /// A minute after the route was written, where its Gateway has only judged an older one.
+    fn doubt(&self, input: &PlacementInput<'_>) -> Option<Doubt> {
+        let route = input.route(&names::traffic_route(&input.placement.name_any(), 0))?;
+        let listener = gateway::listener(input).ok()?;
+        let parent = of_gateway(route, &listener)?;
+        let generation = route.metadata.generation?;
+        let seen = parent.conditions.iter();
+        let seen = seen.filter(|condition| [ACCEPTED, RESOLVED_REFS].contains(&&*condition.type_));
+        let seen = seen.filter_map(|condition| condition.observed_generation);
+        let seen = seen.min().filter(|seen| *seen < generation)?;
+        let message = format!(
+            "{} accepts HTTPRoute {} as of generation {seen}, and its controller {} has said nothing of generation {generation} for {VERDICT_SECONDS} s: does it run, and what does its log say?",
+            gateway_name(&listener),
+            route.name_any(),
+            parent.controller_name
+        );
+        Some(Doubt {
+            from: written(route)?
+                .checked_add(SignedDuration::from_secs(VERDICT_SECONDS))
+                .ok()?,
+            verdict: Verdict::unknown(TRAFFIC_ROUTE_PROVISION, reason::ROUTE_PENDING, message),
+        })
+    }
+}
+
+/// When we last wrote the route, by the clock of its API server, which moves it only with a write that changes something: so a
+/// restart of the agent counts from the same moment.
+fn written(route: &HttpRoute) -> Option<Timestamp> {
+    let entries = route.metadata.managed_fields.iter().flatten();
+    let ours = entries.filter(|entry| entry.manager.as_deref() == Some(labels::AGENT));
+    ours.filter_map(|entry| Some(entry.time.as_ref()?.0)).max()
 }
 
 /// The route: the probe's path, and all below the server's own.
@@ -157,25 +195,33 @@ fn service(name: &str) -> HttpRouteRulesBackendRefs {
 /// What the gateway says of the route. What it said of an older generation stands while that is yes: a rewrite of our own
 /// must not look like a failure, since the gateway serves the older one until it has taken or refused the newer.
 fn verdict(route: &HttpRoute, listener: &Listener<'_>) -> Verdict {
-    let name = format!("HTTPRoute {}", route.name_any());
-    let gateway = format!(
-        "Gateway {}/{}",
-        listener.reference.namespace, listener.reference.name
-    );
-    let generation = route.metadata.generation.unwrap_or_default();
+    let Some(parent) = of_gateway(route, listener) else {
+        let message = format!(
+            "HTTPRoute {} waits for {} to accept it: is its controller running?",
+            route.name_any(),
+            gateway_name(listener)
+        );
+        return Verdict::unknown(TRAFFIC_ROUTE_PROVISION, reason::ROUTE_PENDING, message);
+    };
+    entry_verdict(parent, route, listener)
+}
+
+fn gateway_name(listener: &Listener<'_>) -> String {
+    let reference = listener.reference;
+    format!("Gateway {}/{}", reference.namespace, reference.name)
+}
+
+/// What the gateway says of the route. Policy controllers add entries of their own for the same parent; the gateway's is the one
+/// that accepts.
+fn of_gateway<'a>(
+    route: &'a HttpRoute,
+    listener: &Listener<'_>,
+) -> Option<&'a HttpRouteStatusParents> {
     let parents = route.status.iter().flat_map(|status| &status.parents);
-    // Policy controllers add entries of their own for the same parent; the gateway's is the one that accepts.
-    let gateways = parents
+    parents
         .filter(|parent| is_ours(parent, route, listener))
-        .filter(|parent| condition(parent, ACCEPTED).is_some());
-    let judged = gateways.map(|parent| entry_verdict(parent, generation, &name, &gateway));
-    judged
-        .max_by_key(|verdict| verdict.state)
-        .unwrap_or_else(|| {
-            let message =
-                format!("{name} waits for {gateway} to accept it: is its controller running?");
-            Verdict::unknown(TRAFFIC_ROUTE_PROVISION, reason::ROUTE_PENDING, message)
-        })
+        .filter(|parent| condition(parent, ACCEPTED).is_some())
+        .max_by_key(|parent| entry_verdict(parent, route, listener).state)
 }
 
 fn is_ours(parent: &HttpRouteStatusParents, route: &HttpRoute, listener: &Listener<'_>) -> bool {
@@ -203,10 +249,12 @@ fn condition<'a>(parent: &'a HttpRouteStatusParents, kind: &str) -> Option<&'a C
 
 fn entry_verdict(
     parent: &HttpRouteStatusParents,
-    generation: i64,
-    name: &str,
-    gateway: &str,
+    route: &HttpRoute,
+    listener: &Listener<'_>,
 ) -> Verdict {
+    let name = format!("HTTPRoute {}", route.name_any());
+    let gateway = gateway_name(listener);
+    let generation = route.metadata.generation.unwrap_or_default();
     for (kind, refused, verb) in [
         (ACCEPTED, reason::ROUTE_NOT_ACCEPTED, "does not accept"),
         (

@@ -10,6 +10,7 @@ use crds::{
     reason,
     v1alpha1::Replicas,
 };
+use k8s_openapi::jiff::Timestamp;
 
 use crate::{
     Endpoint, Kind, ObjectId, PlacementInput, PlacementPlan,
@@ -62,6 +63,8 @@ pub struct Report {
     pub route_accepted: bool,
     /// Where the cluster admits traffic, or why nowhere.
     pub endpoint: Result<Endpoint, Refusal>,
+    /// When time alone changes it.
+    pub due: Option<Timestamp>,
 }
 
 /// How the placement is, after `plan` was applied with these outcomes. `input` is what is known since: it holds the
@@ -71,10 +74,17 @@ pub fn judge(
     input: &PlacementInput<'_>,
     plan: &PlacementPlan,
     outcomes: &Outcomes,
+    now: Timestamp,
 ) -> Report {
     let observed = drivers.backend.observe(input);
     let route = drivers.routing.observe(input);
     let (replicas, route_accepted) = (observed.replicas, route.state == State::True);
+    let doubt = drivers.routing.doubt(input).filter(|_| route_accepted);
+    let due = doubt.as_ref().map(|doubt| doubt.from);
+    let due = due.filter(|due| *due > now);
+    let route = doubt
+        .filter(|doubt| doubt.from <= now)
+        .map_or(route, |doubt| doubt.verdict);
     let verdicts = [
         backend(plan, outcomes),
         traffic_route(route, plan, outcomes),
@@ -86,6 +96,7 @@ pub fn judge(
         replicas,
         route_accepted,
         endpoint: endpoint(drivers, input),
+        due,
     }
 }
 
@@ -99,6 +110,7 @@ pub fn leaving(drivers: &Drivers, input: &PlacementInput<'_>) -> Report {
         replicas: drivers.backend.observe(input).replicas,
         route_accepted: false,
         endpoint: endpoint(drivers, input),
+        due: None,
     }
 }
 

@@ -191,3 +191,35 @@ async fn a_namespace_that_somebody_made_meanwhile_is_left_as_it_is() {
         "it was not written to"
     );
 }
+
+#[tokio::test]
+async fn a_gateway_that_is_silent_on_a_rewritten_route_is_looked_at_again_when_it_is_to_be_doubted()
+{
+    let agent = Agent::new();
+    agent.hear_desired();
+    agent.reconcile().await;
+    let object = operator::cache::ObjectKey::new("team-a", "llama-traffic-0");
+    let mut route = (*agent.caches.routes.get(&object).unwrap()).clone();
+    let yes = |kind: &str| {
+        json!({
+            "type": kind, "status": "True", "reason": "Because", "message": "", "observedGeneration": 1,
+            "lastTransitionTime": "1970-01-01T00:00:00Z",
+        })
+    };
+    route.metadata.generation = Some(2);
+    route.metadata.resource_version = Some("1000".to_owned());
+    for entry in route.metadata.managed_fields.iter_mut().flatten() {
+        entry.time = Some(read(json!("1970-01-01T00:16:10Z")));
+    }
+    route.status = Some(read(json!({"parents": [{
+        "controllerName": "example.com/gateway",
+        "parentRef": {"namespace": "infra", "name": "public", "sectionName": "http"},
+        "conditions": [yes("Accepted"), yes("ResolvedRefs")],
+    }]})));
+    agent.caches.routes.note(route);
+    let due = Next::After(Duration::from_secs(30));
+    assert_eq!(agent.reconcile().await, (Next::Rest, due));
+    let report = agent.report();
+    assert!(report.route_accepted);
+    assert_eq!(report.steps[1].reason, "Provisioned");
+}

@@ -11,7 +11,7 @@ use crds::condition::{State, Verdict};
 use gateway_api::httproutes::HttpRoute;
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
 
-use crate::given::{World, id, shown};
+use crate::given::{World, id, now, shown};
 
 /// A ConfigMap, and a second Deployment, beside what is there.
 #[derive(Debug)]
@@ -90,7 +90,7 @@ fn without(world: &World, kind: Kind, name: &str) -> Report {
         .map(|object| (object.id(), Outcome::Current))
         .collect();
     outcomes.insert(id(kind, name), refused);
-    world.ask(|input| judge(&others(), input, &planned, &outcomes))
+    world.ask(|input| judge(&others(), input, &planned, &outcomes, now()))
 }
 
 fn failed(report: &Report) -> Vec<&str> {

@@ -11,11 +11,19 @@ use crds::{
     v1alpha1::{GatewayReference, ServerPlacement},
 };
 use gateway_api::{gateways::Gateway, httproutes::HttpRoute};
-use k8s_openapi::api::{
-    apps::v1::Deployment,
-    core::v1::{Node, Pod, Service},
+use k8s_openapi::{
+    api::{
+        apps::v1::Deployment,
+        core::v1::{Node, Pod, Service},
+    },
+    jiff::Timestamp,
 };
 use serde_json::{Value, json};
+
+/// What time it is.
+pub(crate) fn now() -> Timestamp {
+    "2026-01-01T00:10:00Z".parse().unwrap()
+}
 
 /// What a test may change before it asks.
 pub(crate) struct World {
@@ -156,7 +164,7 @@ impl World {
 
     /// What is said of the placement after that plan.
     pub(crate) fn judged(&self, planned: &PlacementPlan, outcomes: &Outcomes) -> Report {
-        self.ask(|input| judge(&Drivers::default(), input, planned, outcomes))
+        self.ask(|input| judge(&Drivers::default(), input, planned, outcomes, now()))
     }
 
     /// What is said of the placement on its way out.

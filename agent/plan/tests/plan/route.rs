@@ -271,3 +271,55 @@ fn a_route_without_its_gateway_admits_nothing() {
     world.gateway = None;
     assert!(!world.report().route_accepted);
 }
+
+/// The Gateway has accepted generation 5 of the route, and we wrote the next at that time.
+fn rewritten(at: &str) -> World {
+    let mut world = World::well();
+    let metadata = &mut world.route.as_mut().unwrap()["metadata"];
+    metadata["generation"] = json!(6);
+    metadata["managedFields"] = json!([
+        {"manager": "inferfleet-agent", "operation": "Apply", "time": at},
+        {"manager": "somebody", "operation": "Update", "time": "2026-01-01T00:09:59Z"},
+    ]);
+    world
+}
+
+#[test]
+fn a_verdict_on_an_older_generation_stands_for_a_minute_and_the_report_is_due_then() {
+    let world = rewritten("2026-01-01T00:09:01Z");
+    assert_eq!(world.route_verdict(), ACCEPTED);
+    assert_eq!(
+        world.report().due,
+        Some("2026-01-01T00:10:01Z".parse().unwrap())
+    );
+}
+
+#[test]
+fn a_gateway_that_says_nothing_of_a_rewritten_route_is_doubted_after_a_minute_and_admits_as_before()
+{
+    let world = rewritten("2026-01-01T00:09:00Z");
+    assert_eq!(
+        world.route_verdict(),
+        "Unknown RoutePending: Gateway infra/public accepts HTTPRoute llama-traffic-0 as of generation 5, and its controller example.com/gateway has said nothing of generation 6 for 60 s: does it run, and what does its log say?"
+    );
+    let report = world.report();
+    assert!(report.route_accepted);
+    assert_eq!(report.due, None);
+}
+
+#[test]
+fn only_what_is_accepted_by_an_older_generation_is_doubted() {
+    let mut current = rewritten("2026-01-01T00:00:00Z");
+    current.route.as_mut().unwrap()["metadata"]["generation"] = json!(5);
+    assert_eq!(current.route_verdict(), ACCEPTED);
+    assert_eq!(current.report().due, None);
+    let mut refused = rewritten("2026-01-01T00:09:30Z");
+    refused.route.as_mut().unwrap()["status"]["parents"] =
+        json!([entry("http", 5, "False", "True")]);
+    assert!(
+        refused
+            .route_verdict()
+            .ends_with("no Accepted yet for its generation 6")
+    );
+    assert_eq!(refused.report().due, None);
+}

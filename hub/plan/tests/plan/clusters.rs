@@ -2,7 +2,7 @@
 
 use crds::{
     condition::State,
-    v1alpha1::{ClusterState, Replicas, WhenSilent},
+    v1alpha1::{ClusterState, ProbePolicy, Replicas, WhenSilent},
 };
 use hub_plan::{
     clusters::{Part, judge},
@@ -355,4 +355,17 @@ fn a_part_is_gone_when_its_member_says_so_or_nobody_is_left_who_could() {
             "{membership:?} {said}"
         );
     }
+}
+
+#[test]
+fn what_a_probe_said_is_forgotten_once_nobody_asks() {
+    let mut given = healthy();
+    let reached = west(&given).endpoint;
+    for cluster in &mut given.server.status.as_mut().unwrap().clusters {
+        cluster.reason = "EndpointUnreachable".to_owned();
+    }
+    given.server.spec.endpoints.probe = ProbePolicy::Warn;
+    assert_eq!(west(&given).endpoint.reason, "EndpointUnreachable");
+    given.server.spec.endpoints.probe = ProbePolicy::Off;
+    assert_eq!(west(&given).endpoint, reached);
 }

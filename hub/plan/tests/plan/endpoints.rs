@@ -273,3 +273,22 @@ fn no_two_slices_have_one_name_whatever_the_clusters_are_called() {
     names.dedup();
     assert_eq!(names.len(), all);
 }
+
+#[test]
+fn each_address_stays_in_the_slice_that_it_is_in() {
+    let mut given = healthy();
+    given.server.spec.cluster_targets.remove(0);
+    given.clusters.remove(&cluster("east"));
+    let addresses = (1..=150).map(|number| format!("198.51.100.{number}"));
+    given.cluster("west").endpoint.as_mut().unwrap().addresses = addresses.collect();
+    given.apply();
+    let before = given.plan().slices;
+    let addresses = &mut given.cluster("west").endpoint.as_mut().unwrap().addresses;
+    addresses.remove(0);
+    let after = given.plan().slices;
+    let touched = before.iter().filter(|slice| !after.contains(slice));
+    let touched: Vec<_> = touched
+        .map(|slice| slice.metadata.name.as_deref())
+        .collect();
+    assert_eq!(touched, [Some("llama-endpoints-west-ipv4-0")]);
+}

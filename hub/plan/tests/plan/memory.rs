@@ -132,3 +132,18 @@ fn a_slice_that_is_on_its_way_out_says_nothing_any_more() {
     let published = published(slices(&given), "llama");
     assert_eq!(published.into_keys().collect::<Vec<_>>(), [cluster("east")]);
 }
+
+#[test]
+fn only_what_served_is_remembered_as_silent() {
+    let silent_since = |replicas| {
+        let mut given = healthy();
+        given.fleet.joined = 10;
+        given.placement("west").replicas.ready = replicas;
+        given.apply();
+        given.lose("west");
+        given.apply();
+        remembered(slices(&given), "llama", &cluster("west")).silent_since
+    };
+    assert!(silent_since(2).is_some());
+    assert_eq!(silent_since(0), None);
+}

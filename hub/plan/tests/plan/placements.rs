@@ -7,7 +7,7 @@ use hub_plan::placements::{Intent, Placements, Site, placements, targets};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
-use crate::given::{cluster, now, profile, server};
+use crate::given::{Given, cluster, healthy, now, profile, server};
 
 fn sites(names: &[&str]) -> BTreeMap<crds::ClusterName, Site> {
     let site = |name: &&str| (cluster(name), serves("hf://org/llama"));
@@ -272,4 +272,29 @@ fn a_target_without_a_member_cluster_is_told_nothing_though_it_may_hold_a_placem
     let server = server(&[("east", 1)]);
     let planned = placements(&server, Some(&profile()), &sites(&[]), &holders);
     assert!(planned.intents.is_empty());
+}
+
+#[test]
+fn a_server_is_begun_once_anything_of_it_is_placed_or_published() {
+    let begun = |change: fn(&mut Given)| {
+        let mut given = healthy();
+        let published = std::mem::take(&mut given.observed);
+        given.server.status = None;
+        for facts in given.clusters.values_mut() {
+            facts.placement = None;
+        }
+        given.observed.routes = published.routes.clone();
+        change(&mut given);
+        let begun = hub_plan::plan(&given.facts(), now()).begun;
+        given.observed.slices = published.slices;
+        assert!(hub_plan::plan(&given.facts(), now()).begun, "published");
+        begun
+    };
+    assert!(!begun(|_| {}), "a route alone leads nowhere");
+    assert!(begun(|given| {
+        given.cluster("west").placement = healthy().cluster("west").placement.clone();
+    }));
+    assert!(begun(
+        |given| given.observed.services = healthy().observed.services
+    ));
 }
