@@ -172,6 +172,20 @@ async fn a_passing_error_is_no_refusal() {
 }
 
 #[tokio::test]
+async fn what_serves_is_reported_on_though_a_newer_value_is_refused() {
+    let agent = Agent::new();
+    agent.hear_desired();
+    agent.reconcile().await;
+    agent.said();
+    agent.server.refuse("ServerPlacement", 403);
+    agent.hear_generation(2, &body().replace("echo:1", "echo:2"));
+    agent.reconcile().await;
+    let said = agent.said();
+    assert!(said.iter().any(|said| matches!(said, Said::Refused(_))));
+    assert_eq!(placement(&said), None, "nothing of it has changed");
+}
+
+#[tokio::test]
 async fn a_namespace_that_somebody_made_meanwhile_is_left_as_it_is() {
     let mut agent = Agent::over(ApiServer::default(), Caches::default());
     agent.placements.create_namespaces = true;

@@ -55,7 +55,7 @@ pub struct MemberReconciler {
 struct Known {
     connected: bool,
     silent_since: Timestamp,
-    /// The placements that it was told of, or holds, and has not said to be gone.
+    /// Of one that leaves: the placements that it was told of, or holds, and has not said to be gone.
     left: Vec<PlacementKey>,
     agent_version: String,
     kubernetes_version: String,
@@ -102,12 +102,12 @@ impl MemberReconciler {
     }
 
     async fn pass(&self, record: &MemberCluster, member: Option<&Member>) -> Result<Next, Error> {
-        let known = member.map(known);
+        let deleting = record.metadata.deletion_timestamp.is_some();
+        let known = member.map(|member| known(member, deleting));
         let held = record
             .finalizers()
             .iter()
             .any(|finalizer| finalizer == labels::LEAVE);
-        let deleting = record.metadata.deletion_timestamp.is_some();
         if membership(record) == Membership::Joined && !held {
             self.set_finalizer(record, true).await?;
         }
@@ -279,12 +279,13 @@ fn left_behind(left: &[PlacementKey]) -> String {
     note
 }
 
-fn known(member: &Member) -> Known {
+fn known(member: &Member, leaving: bool) -> Known {
     let state = member.lock();
+    let left = state.machine.left().filter(|_| leaving);
     Known {
         connected: state.session.is_some(),
         silent_since: state.silent_since,
-        left: state.machine.left().cloned().collect(),
+        left: left.cloned().collect(),
         agent_version: state.agent_version.clone(),
         kubernetes_version: state.kubernetes_version.clone(),
     }
