@@ -247,6 +247,12 @@ impl Reconciler {
         let Some(server) = caches.servers.get(key) else {
             return Ok(None);
         };
+        // What was planned is of another specification, or of another server of that name: of this one a pass is to come.
+        let planned = &pass.server.metadata;
+        if (&server.metadata.uid, server.metadata.generation) != (&planned.uid, planned.generation)
+        {
+            return Ok(None);
+        }
         let deleted = server.metadata.deletion_timestamp.is_some();
         if deleted && plan.emptied && outcome.satisfied && has_finalizer(&server) {
             self.release(pass, &server).await?;

@@ -113,3 +113,58 @@ proptest! {
         }
     }
 }
+
+type Change = Box<dyn FnOnce() + Send>;
+
+/// A step during which a user changes the server.
+struct Interrupted(Mutex<Option<Change>>);
+
+impl ConditionActor<Pass> for Interrupted {
+    fn condition_type(&self) -> &'static str {
+        "Interrupted"
+    }
+
+    fn retrieve<'a>(
+        &'a self,
+        _: &'a Pass,
+        _: Option<&'a Condition>,
+    ) -> BoxFuture<'a, Result<Verdict, Failure>> {
+        if let Some(change) = self.0.lock().unwrap().take() {
+            change();
+        }
+        let verdict = Verdict::no("Interrupted", "Failed", "is told at once");
+        Box::pin(std::future::ready(Ok(verdict)))
+    }
+
+    fn run<'a>(&'a self, _: &'a Pass, found: Verdict) -> BoxFuture<'a, Result<Ran, Failure>> {
+        Box::pin(std::future::ready(Ok(Ran::waits(found))))
+    }
+}
+
+#[tokio::test]
+async fn a_status_speaks_of_no_specification_that_it_was_not_planned_from() {
+    let changes: [(&str, fn(&mut InferenceServer)); 3] = [
+        ("changed", |server| server.metadata.generation = Some(2)),
+        ("made anew", |server| {
+            server.metadata.uid = Some("another".to_owned());
+        }),
+        ("nothing", |_| {}),
+    ];
+    for (what, change) in changes {
+        let api = api();
+        let step = Arc::new(Interrupted(Mutex::default()));
+        let actor: actors::Actor = Arc::<Interrupted>::clone(&step);
+        let steps = Arc::new(Steps::new(vec![actor]).unwrap());
+        let reconciler = reconciler(&api, |_, _| steps);
+        let servers = reconciler.parts.caches.servers.clone();
+        *step.0.lock().unwrap() = Some(Box::new(move || {
+            let mut server = (*servers.get(&key()).unwrap()).clone();
+            server.metadata.resource_version = Some("1000".to_owned());
+            change(&mut server);
+            servers.note(server);
+        }));
+        let _next = reconciler.reconcile(key()).await;
+        let told = api.get("llama").unwrap()["status"] != json!(null);
+        assert_eq!(told, what == "nothing", "{what}");
+    }
+}
