@@ -143,14 +143,7 @@ impl ConditionActor<Pass> for Interrupted {
 
 #[tokio::test]
 async fn a_status_speaks_of_no_specification_that_it_was_not_planned_from() {
-    let changes: [(&str, fn(&mut InferenceServer)); 3] = [
-        ("changed", |server| server.metadata.generation = Some(2)),
-        ("made anew", |server| {
-            server.metadata.uid = Some("another".to_owned());
-        }),
-        ("nothing", |_| {}),
-    ];
-    for (what, change) in changes {
+    for what in ["changed", "made anew", "nothing"] {
         let api = api();
         let step = Arc::new(Interrupted(Mutex::default()));
         let actor: actors::Actor = Arc::<Interrupted>::clone(&step);
@@ -160,7 +153,11 @@ async fn a_status_speaks_of_no_specification_that_it_was_not_planned_from() {
         *step.0.lock().unwrap() = Some(Box::new(move || {
             let mut server = (*servers.get(&key()).unwrap()).clone();
             server.metadata.resource_version = Some("1000".to_owned());
-            change(&mut server);
+            match what {
+                "changed" => server.metadata.generation = Some(2),
+                "made anew" => server.metadata.uid = Some("another".to_owned()),
+                _ => {}
+            }
             servers.note(server);
         }));
         let _next = reconciler.reconcile(key()).await;
