@@ -1,6 +1,8 @@
 //! The hub's own API server, as watch caches. A change wakes the servers and clusters that it concerns, and says no more.
 
 mod schema;
+#[cfg(test)]
+mod tests;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -96,23 +98,49 @@ pub struct Wakeups {
     pub servers: SharedWakes<ObjectKey>,
     /// Member clusters whose status may have changed.
     pub members: SharedWakes<String>,
-    targets: Mutex<BTreeMap<String, BTreeSet<ObjectKey>>>,
+    targets: Index,
+    /// The servers that concern each cluster: those too whose status names it, as it does until a former target is done.
+    concerned: Index,
+}
+
+/// Servers by cluster.
+#[derive(Debug, Default)]
+struct Index(Mutex<BTreeMap<String, BTreeSet<ObjectKey>>>);
+
+impl Index {
+    fn of(&self, cluster: &str) -> BTreeSet<ObjectKey> {
+        let by_cluster = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        by_cluster.get(cluster).cloned().unwrap_or_default()
+    }
+
+    fn update(&self, server: &ObjectKey, before: &BTreeSet<String>, after: &BTreeSet<String>) {
+        let mut by_cluster = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for cluster in before.difference(after) {
+            if let Some(servers) = by_cluster.get_mut(cluster) {
+                servers.remove(server);
+            }
+        }
+        for cluster in after {
+            let servers = by_cluster.entry(cluster.clone()).or_default();
+            servers.insert(server.clone());
+        }
+    }
 }
 
 impl Wakeups {
     /// The servers that target a cluster.
     pub fn targeting(&self, cluster: &str) -> BTreeSet<ObjectKey> {
-        self.targets
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(cluster)
-            .cloned()
-            .unwrap_or_default()
+        self.targets.of(cluster)
     }
 
-    /// Wakes every server that targets the cluster.
-    pub fn wake_targeting(&self, cluster: &str) {
-        for server in self.targeting(cluster) {
+    /// The servers that target a cluster, or once did and have something left there.
+    pub fn concerned(&self, cluster: &str) -> BTreeSet<ObjectKey> {
+        self.concerned.of(cluster)
+    }
+
+    /// Wakes every server that the cluster concerns.
+    pub fn wake_concerned(&self, cluster: &str) {
+        for server in self.concerned(cluster) {
             self.servers.wake(server);
         }
     }
@@ -125,29 +153,27 @@ impl Wakeups {
     }
 
     fn server_changed(&self, change: &Change<'_, InferenceServer>) {
-        let clusters = |server: Option<&Arc<InferenceServer>>| -> BTreeSet<String> {
+        let targets = |server: Option<&Arc<InferenceServer>>| -> BTreeSet<String> {
             let targets = server
                 .iter()
                 .flat_map(|server| &server.spec.cluster_targets);
             targets.map(|target| target.cluster_id.clone()).collect()
         };
+        let named = |server: Option<&Arc<InferenceServer>>| {
+            let status = server.and_then(|server| server.status.as_ref());
+            let clusters = status.into_iter().flat_map(|status| &status.clusters);
+            clusters
+                .map(|cluster| cluster.cluster_id.clone())
+                .chain(targets(server))
+                .collect()
+        };
         let Some(key) = change.each().next().map(ObjectKey::of) else {
             return;
         };
-        let (before, after) = (clusters(change.before), clusters(change.after));
-        let mut targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
-        for cluster in before.difference(&after) {
-            if let Some(servers) = targets.get_mut(cluster) {
-                servers.remove(&key);
-            }
-        }
-        for cluster in &after {
-            targets
-                .entry(cluster.clone())
-                .or_default()
-                .insert(key.clone());
-        }
-        drop(targets);
+        self.concerned
+            .update(&key, &named(change.before), &named(change.after));
+        let (before, after) = (targets(change.before), targets(change.after));
+        self.targets.update(&key, &before, &after);
         for cluster in before.symmetric_difference(&after) {
             self.members.wake(cluster.clone());
         }
@@ -168,7 +194,7 @@ impl Wakeups {
             return;
         };
         if change.before.map(planned_from) != change.after.map(planned_from) {
-            self.wake_targeting(&name);
+            self.wake_concerned(&name);
         }
         self.members.wake(name);
     }

@@ -21,6 +21,7 @@ use crds::{
 use hub_plan::{
     drain::{draining, leading_route},
     facts::{ClusterFacts, Membership, Refusal},
+    memory::PublishedEndpoint,
     placements::{Intent, Site, placements, targets},
 };
 use ipnet::{IpNet, Ipv4Net};
@@ -77,7 +78,16 @@ impl Placer {
     pub async fn ready(&self) {
         self.caches.synced().await;
         self.publisher.loaded().await;
+        self.place_all().await;
         self.ready.store(true, Ordering::Release);
+    }
+
+    /// Before any agent is heard: what it is not told to keep, it takes away.
+    async fn place_all(&self) {
+        for server in self.caches.servers.all().into_keys() {
+            self.place(&server);
+            tokio::task::yield_now().await;
+        }
     }
 
     /// Is all known that anything is decided by?
@@ -120,14 +130,14 @@ impl Placer {
             }
             return;
         };
-        let holders = self.concerned(&server, &placement);
+        let published = self.publisher.get(&server);
+        let holders = self.concerned(&server, &placement, &published);
         let profile = self
             .caches
             .profiles
             .get(&ObjectKey::new("", &server.spec.runtime.profile));
         let sites = self.sites(&server);
         let mut planned = placements(&server, profile.as_deref(), &sites, &holders);
-        let published = self.publisher.get(&server);
         let leaving = self.leaving(planned.intents.keys());
         let now = self.clock.now();
         planned.leave(&leaving);
@@ -201,14 +211,21 @@ impl Placer {
         }
     }
 
-    /// The clusters that hold, or may hold, a part of the server beside its targets: those that the hub tells of it, and
-    /// those that its status names. What an agent says of itself does not count: it could hold up a server that it never had.
-    fn concerned(&self, server: &InferenceServer, key: &PlacementKey) -> BTreeSet<ClusterName> {
+    /// The clusters that hold, or may hold, a part of the server beside its targets: those that the hub tells of it, those that
+    /// its status names, which is cut, and those of which something is published. What an agent says of itself does not count: it
+    /// could hold up a server that it never had.
+    fn concerned(
+        &self,
+        server: &InferenceServer,
+        key: &PlacementKey,
+        published: &BTreeMap<ClusterName, PublishedEndpoint>,
+    ) -> BTreeSet<ClusterName> {
         let named = server.status.iter().flat_map(|status| &status.clusters);
         let mut names: BTreeSet<_> = named
             .filter_map(|cluster| cluster.cluster_id.parse().ok())
             .collect();
         names.extend(self.members.telling(key));
+        names.extend(published.keys().cloned());
         names
     }
 
@@ -291,14 +308,18 @@ impl Placer {
     }
 
     /// What is known of each cluster that the server concerns.
-    pub fn clusters(&self, server: &InferenceServer) -> BTreeMap<ClusterName, ClusterFacts> {
+    pub fn clusters(
+        &self,
+        server: &InferenceServer,
+        published: &BTreeMap<ClusterName, PublishedEndpoint>,
+    ) -> BTreeMap<ClusterName, ClusterFacts> {
         let uid = server.uid().unwrap_or_default();
         let Ok(key) = PlacementKey::new(server.namespace().unwrap_or_default(), server.name_any())
         else {
             return BTreeMap::new();
         };
         let mut names = targets(server);
-        names.extend(self.concerned(server, &key));
+        names.extend(self.concerned(server, &key, published));
         let facts = |name: ClusterName| {
             let record = self.caches.members.get(&ObjectKey::new("", name.as_str()));
             let membership = record.as_deref().map_or(Membership::Absent, membership);

@@ -193,7 +193,8 @@ impl Reconciler {
         let seen = metrics.propagation.seen(key);
         let profile = ObjectKey::new("", &server.spec.runtime.profile);
         let profile = caches.profiles.get(&profile);
-        let mut clusters = placer.clusters(&server);
+        let published = publisher.get(&server);
+        let mut clusters = placer.clusters(&server, &published);
         for (cluster, facts) in &mut clusters {
             let target = Target {
                 server: &server,
@@ -214,7 +215,7 @@ impl Reconciler {
             route_schema: *caches.route_schema.borrow(),
             gateways: self.gateways(&server),
             observed: caches.discovery(&server),
-            published: publisher.get(&server),
+            published,
             fleet: placer.fleet(),
         };
         let plan = hub_plan::plan(&facts, self.parts.clock.now());
@@ -272,10 +273,11 @@ impl Reconciler {
         let before = server.status.as_ref();
         let before = before.map_or(&[][..], |status| &status.conditions);
         let after = &status.conditions;
-        report::transitions(server.as_ref(), before, after);
         let patch = json!({"metadata": {"uid": server.metadata.uid}, "status": status});
         let written = report::patch_status(&self.servers_of(&server), &server, &patch).await?;
         caches.servers.note(written);
+        self.pace.written(key, now);
+        report::transitions(server.as_ref(), before, after);
         self.parts.metrics.wrote();
         let of = server.object_ref(&());
         self.events.of_server(key, &of, before, after).await;

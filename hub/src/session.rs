@@ -151,7 +151,7 @@ impl Fleet {
             ))
         })?;
         // Everything that the cluster is to hold must be wanted by the time its snapshot is made.
-        for server in self.wakeups.targeting(member.name.as_str()) {
+        for server in self.wakeups.concerned(member.name.as_str()) {
             self.placer.place(&server);
         }
         let status = record.status.as_ref();
@@ -167,7 +167,7 @@ impl Fleet {
         tracing::info!(cluster = %member.name, %session, ?fenced, agent = hello.agent_version, serial = peer.serial, remote, "session opened");
         member.news.notify_waiters();
         self.wakeups.members.wake(member.name.as_str().to_owned());
-        self.wakeups.wake_targeting(member.name.as_str());
+        self.wakeups.wake_concerned(member.name.as_str());
         self.metrics.sessions.inc();
         Ok(Stream {
             fleet: Arc::clone(self),

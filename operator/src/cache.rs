@@ -248,8 +248,9 @@ where
             Event::InitDone => {
                 self.set_installed(true);
                 let news = self.write().replace(std::mem::take(listed));
-                self.synced.send_replace(true);
+                // Whoever waits for the cache relies on what follows from its objects as well.
                 announce(news, changed);
+                self.synced.send_replace(true);
             }
             Event::Apply(mut object) => {
                 (self.trim)(&mut object);
@@ -324,3 +325,29 @@ fn is_unknown_kind(error: &watcher::Error) -> bool {
 /// The pause after a failed attempt, doubling to the last.
 const PAUSE_FIRST: Duration = Duration::from_millis(200);
 const PAUSE_LAST: Duration = Duration::from_secs(30);
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use k8s_openapi::api::core::v1::ConfigMap;
+
+    use super::*;
+
+    #[test]
+    fn whoever_waits_for_a_cache_finds_all_that_follows_from_its_objects() {
+        let cache = Cache::<ConfigMap>::new(|_| {});
+        let told = Cell::new(0);
+        let changed = |_: Change<'_, ConfigMap>| {
+            assert!(!cache.is_synced());
+            told.set(told.get() + 1);
+        };
+        let mut listed = BTreeMap::new();
+        let mut object = ConfigMap::default();
+        object.metadata.name = Some("a".to_owned());
+        for event in [Event::Init, Event::InitApply(object), Event::InitDone] {
+            cache.take(event, &mut listed, &changed);
+        }
+        assert_eq!((told.get(), cache.is_synced()), (1, true));
+    }
+}

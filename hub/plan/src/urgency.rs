@@ -14,10 +14,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 pub enum Urgency {
     /// It only tells how far things are on their way: it may wait for more of its kind.
     Progress,
-    /// Something else stands in the way than before.
+    /// Something else stands in the way than before, or in more or fewer clusters, or fewer are well.
     Obstacle,
     /// It says what a person waits for: that it is ready or no longer so, that a step has failed, or that all of a generation is
-    /// written.
+    /// written; or it names one more cluster, which the hub remembers by it.
     AtOnce,
 }
 
@@ -55,9 +55,12 @@ pub fn urgency(before: Option<&InferenceServerStatus>, after: &InferenceServerSt
         || lost
         || failed(before) != failed(after)
         || (is_new(after) && !is_new(before))
+        || names_more(before, after)
     {
         Urgency::AtOnce
-    } else if obstacles(before) != obstacles(after) {
+    } else if obstacles(before) != obstacles(after)
+        || after.summary.clusters.ready < before.summary.clusters.ready
+    {
         Urgency::Obstacle
     } else {
         Urgency::Progress
@@ -92,15 +95,24 @@ fn is_written(status: &InferenceServerStatus) -> bool {
     !status.conditions.is_empty() && !status.conditions.iter().any(waits)
 }
 
-/// What stands in the way, in any step or cluster.
-fn obstacles(status: &InferenceServerStatus) -> BTreeSet<&str> {
+/// Does a status name a cluster that one before it does not?
+fn names_more(before: &InferenceServerStatus, after: &InferenceServerStatus) -> bool {
+    let named = |status: &InferenceServerStatus| -> BTreeSet<String> {
+        let clusters = status.clusters.iter();
+        clusters.map(|cluster| cluster.cluster_id.clone()).collect()
+    };
+    !before.conditions.is_empty() && !named(after).is_subset(&named(before))
+}
+
+/// What stands in the way: in steps, and in how many clusters.
+fn obstacles(status: &InferenceServerStatus) -> BTreeSet<(&str, u32)> {
     let conditions = status.conditions.iter();
     let steps = conditions.filter(|condition| condition.type_ != AVAILABLE);
     let clusters = status.summary.reasons.iter();
     let reasons = steps
-        .map(|condition| condition.reason.as_str())
-        .chain(clusters.map(|count| count.reason.as_str()));
+        .map(|condition| (condition.reason.as_str(), 0))
+        .chain(clusters.map(|count| (count.reason.as_str(), count.clusters)));
     reasons
-        .filter(|reason| !UNDER_WAY.contains(reason))
+        .filter(|(reason, _)| !UNDER_WAY.contains(reason))
         .collect()
 }

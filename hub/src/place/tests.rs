@@ -7,13 +7,15 @@ use proto::{
     SessionId,
     v1::{Hello, hub_message::Body},
 };
+use serde_json::json;
 
 use super::*;
 use crate::{
     apply::Applier,
     endpoints::DiscoverySlices,
-    fake::{FakeApi, SERVERS},
+    fake::{FakeApi, SERVERS, SLICES},
     metrics::Metrics,
+    models::SpecifiedModel,
 };
 
 /// Serves what a registry has rolled out.
@@ -47,19 +49,63 @@ fn told(member: &Member) -> Option<ServerPlacementSpec> {
     serde_json::from_slice(&desired.next()?).ok()
 }
 
-#[tokio::test]
-async fn a_member_is_told_the_deployment_and_phase_of_its_model() {
-    let api = FakeApi::default();
-    let mut server = crate::contract::server("team", "llama");
-    server.metadata.finalizers = Some(vec![labels::CLEANUP.to_owned()]);
-    let server = serde_json::to_value(&server).unwrap();
-    api.put(&format!("{SERVERS}/llama"), server);
-    api.put_profile("echo");
-    api.put_member("east", &serde_json::json!({}));
+/// Of the server `team/llama` in what the API server holds.
+fn placer(api: &FakeApi, models: Arc<dyn ModelConfigProvider>) -> Placer {
     let (caches, clock) = (api.caches(), Clock::start());
     let metrics = Arc::new(Metrics::new(clock));
     let applier = Arc::new(Applier::new(api.client(), clock, metrics));
     let publisher = Arc::new(DiscoverySlices::new(caches.clone(), applier, clock));
+    Placer::new(caches, clock, publisher, models)
+}
+
+fn held_server() -> InferenceServer {
+    let mut server = crate::contract::server("team", "llama");
+    server.metadata.finalizers = Some(vec![labels::CLEANUP.to_owned()]);
+    server
+}
+
+#[tokio::test]
+async fn before_the_first_agent_is_heard_each_is_told_to_keep_what_is_published_of_it() {
+    let api = FakeApi::default();
+    let mut server = held_server();
+    let targets = &mut server.spec.cluster_targets;
+    targets.retain(|target| target.cluster_id != "west");
+    api.put(
+        &format!("{SERVERS}/llama"),
+        serde_json::to_value(&server).unwrap(),
+    );
+    // Removed from the targets, and its drain is not over; no status names it.
+    let slice = json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+        "metadata": {"name": "llama-endpoints-west-ipv4-0", "labels": {
+            "kubernetes.io/service-name": "llama-endpoints", "inferfleet.io/cluster": "west",
+            "inferfleet.io/server": "llama", "app.kubernetes.io/managed-by": labels::HUB,
+        }},
+        "addressType": "IPv4",
+        "ports": [{"name": "http", "port": 80}],
+        "endpoints": [{
+            "addresses": ["203.0.113.2"], "conditions": {"ready": true, "serving": true, "terminating": false},
+        }],
+    });
+    api.put_owned(&server, SLICES, slice);
+    for name in ["west", "north"] {
+        api.put_member(name, &json!({}));
+    }
+    let placer = placer(&api, Arc::new(SpecifiedModel));
+    placer.place_all().await;
+    let key = PlacementKey::new("team", "llama").unwrap();
+    let is_known = |name| placer.member(name).unwrap().lock().machine.is_known(&key);
+    assert!(is_known("west"));
+    assert!(!is_known("north"), "nothing was ever there");
+}
+
+#[tokio::test]
+async fn a_member_is_told_the_deployment_and_phase_of_its_model() {
+    let api = FakeApi::default();
+    let server = serde_json::to_value(held_server()).unwrap();
+    api.put(&format!("{SERVERS}/llama"), server);
+    api.put_profile("echo");
+    api.put_member("east", &json!({}));
     let model = Model {
         uri: "s3://models/llama-3".to_owned(),
         name: None,
@@ -67,7 +113,7 @@ async fn a_member_is_told_the_deployment_and_phase_of_its_model() {
         phase: ModelPhase::Staged,
     };
     let models = Arc::new(RolledOut(model.clone()));
-    let placer = Placer::new(caches, clock, publisher, models);
+    let placer = placer(&api, models);
     placer.place(&ObjectKey::new("team", "llama"));
     let member = placer.member("east").unwrap();
     assert_eq!(told(&member).unwrap().model, Some(model));

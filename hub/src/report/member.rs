@@ -88,7 +88,7 @@ impl MemberReconciler {
         let member = self.placer.member(&name);
         let Some(record) = self.members.get(&ObjectKey::new("", &name)) else {
             // Who targets it may have heard of it before it was gone.
-            self.wakeups.wake_targeting(&name);
+            self.wakeups.wake_concerned(&name);
             return Next::Rest;
         };
         match self.pass(&record, member.as_deref()).await {

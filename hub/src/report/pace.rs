@@ -46,7 +46,7 @@ struct Turn {
 }
 
 impl Pace {
-    /// How long a status has to wait that is to be written now; `None`: it is written.
+    /// How long a status has to wait that is to be written now; `None`: not at all.
     pub fn wait(&self, server: &ObjectKey, urgency: Urgency, now: Duration) -> Option<Duration> {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         let Turns {
@@ -73,23 +73,26 @@ impl Pace {
                 }
             }
         };
-        if now < due {
-            return Some(due.saturating_sub(now));
-        }
-        *turn = Turn {
-            written: Some(now),
-            ..Turn::default()
-        };
-        None
+        (now < due).then(|| due.saturating_sub(now))
+    }
+
+    /// The status was written: nothing waits any more.
+    pub fn written(&self, server: &ObjectKey, now: Duration) {
+        self.put(server, Some(now));
     }
 
     /// There is nothing to write.
     pub fn rest(&self, server: &ObjectKey) {
+        self.put(server, None);
+    }
+
+    fn put(&self, server: &ObjectKey, written: Option<Duration>) {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(turn) = turns.by_server.get_mut(server) {
-            turn.waiting = None;
-            turn.is_put_off = false;
-        }
+        let turn = turns.by_server.entry(server.clone()).or_default();
+        *turn = Turn {
+            written: written.or(turn.written),
+            ..Turn::default()
+        };
     }
 
     /// The server is gone.
@@ -111,30 +114,39 @@ mod tests {
         ObjectKey::new("team", name)
     }
 
+    /// Writes what need not wait.
+    fn ask(pace: &Pace, server: &ObjectKey, urgency: Urgency, now: Duration) -> Option<Duration> {
+        let wait = pace.wait(server, urgency, now);
+        if wait.is_none() {
+            pace.written(server, now);
+        }
+        wait
+    }
+
     #[test]
     fn what_is_on_its_way_is_told_once_a_second_and_what_a_person_waits_for_at_once() {
         for urgency in [Urgency::Progress, Urgency::Obstacle] {
             let pace = Pace::default();
             let server = key("llama");
-            assert_eq!(pace.wait(&server, urgency, at(100)), Some(at(1000)));
-            assert_eq!(pace.wait(&server, urgency, at(700)), Some(at(400)));
-            assert_eq!(pace.wait(&server, urgency, at(1100)), None);
-            assert_eq!(pace.wait(&server, urgency, at(1200)), Some(at(900)));
-            assert_eq!(pace.wait(&server, Urgency::AtOnce, at(1300)), None);
-            assert_eq!(pace.wait(&server, urgency, at(2200)), Some(at(100)));
-            assert_eq!(pace.wait(&server, urgency, at(2300)), None);
+            assert_eq!(ask(&pace, &server, urgency, at(100)), Some(at(1000)));
+            assert_eq!(ask(&pace, &server, urgency, at(700)), Some(at(400)));
+            assert_eq!(ask(&pace, &server, urgency, at(1100)), None);
+            assert_eq!(ask(&pace, &server, urgency, at(1200)), Some(at(900)));
+            assert_eq!(ask(&pace, &server, Urgency::AtOnce, at(1300)), None);
+            assert_eq!(ask(&pace, &server, urgency, at(2200)), Some(at(100)));
+            assert_eq!(ask(&pace, &server, urgency, at(2300)), None);
             // After a time without news they need not wait.
-            assert_eq!(pace.wait(&server, urgency, at(9000)), None);
+            assert_eq!(ask(&pace, &server, urgency, at(9000)), None);
         }
     }
 
     #[test]
     fn a_server_waits_for_no_other_and_begins_anew_when_it_is_gone() {
         let pace = Pace::default();
-        assert_eq!(pace.wait(&key("a"), Urgency::AtOnce, at(0)), None);
-        assert_eq!(pace.wait(&key("b"), Urgency::AtOnce, at(1)), None);
+        assert_eq!(ask(&pace, &key("a"), Urgency::AtOnce, at(0)), None);
+        assert_eq!(ask(&pace, &key("b"), Urgency::AtOnce, at(1)), None);
         pace.forget(&key("a"));
-        let wait = pace.wait(&key("a"), Urgency::Obstacle, at(2000));
+        let wait = ask(&pace, &key("a"), Urgency::Obstacle, at(2000));
         assert_eq!(wait, Some(at(1000)));
     }
 
@@ -145,7 +157,7 @@ mod tests {
         let tell = |urgency, now| {
             let waits = servers
                 .iter()
-                .map(|server| pace.wait(server, urgency, at(now)));
+                .map(|server| ask(&pace, server, urgency, at(now)));
             let waits: Vec<_> = waits.collect();
             let written = waits.iter().filter(|wait| wait.is_none()).count();
             (written, waits.into_iter().flatten().max())
@@ -153,10 +165,13 @@ mod tests {
         assert_eq!(tell(Urgency::Progress, 0), (0, Some(at(1000))));
         assert_eq!(tell(Urgency::Progress, 1000), (10, Some(at(29_000))));
         // It asks again when its time has come, not when there might be room.
-        let put_off = pace.wait(&servers[40], Urgency::Progress, at(25_000));
+        let put_off = ask(&pace, &servers[40], Urgency::Progress, at(25_000));
         assert_eq!(put_off, Some(at(5000)));
-        assert_eq!(pace.wait(&servers[40], Urgency::Obstacle, at(25_000)), None);
-        assert_eq!(pace.wait(&servers[41], Urgency::AtOnce, at(25_000)), None);
+        assert_eq!(
+            ask(&pace, &servers[40], Urgency::Obstacle, at(25_000)),
+            None
+        );
+        assert_eq!(ask(&pace, &servers[41], Urgency::AtOnce, at(25_000)), None);
         // All but those two, whose next news have begun to wait.
         assert_eq!(tell(Urgency::Progress, 30_000).0, 48);
     }
@@ -165,9 +180,21 @@ mod tests {
     fn what_has_passed_before_it_was_told_leaves_no_news_waiting() {
         let pace = Pace::default();
         let server = key("llama");
-        assert_eq!(pace.wait(&server, Urgency::Progress, at(0)), Some(at(1000)));
+        assert_eq!(
+            ask(&pace, &server, Urgency::Progress, at(0)),
+            Some(at(1000))
+        );
         pace.rest(&server);
-        let wait = pace.wait(&server, Urgency::Progress, at(5000));
+        let wait = ask(&pace, &server, Urgency::Progress, at(5000));
         assert_eq!(wait, Some(at(1000)));
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_tried_again_without_a_wait() {
+        let pace = Pace::default();
+        let server = key("llama");
+        assert_eq!(ask(&pace, &server, Urgency::AtOnce, at(0)), None);
+        assert_eq!(pace.wait(&server, Urgency::Obstacle, at(1000)), None);
+        assert_eq!(pace.wait(&server, Urgency::Obstacle, at(1100)), None);
     }
 }

@@ -44,7 +44,7 @@ impl Drop for Stream {
             .closed(self.session, self.fleet.clock.now())
         {
             self.fleet.placer.fleet_changed();
-            self.fleet.wakeups.wake_targeting(self.member.name.as_str());
+            self.fleet.wakeups.wake_concerned(self.member.name.as_str());
             self.fleet
                 .wakeups
                 .members
@@ -184,7 +184,7 @@ impl Stream {
                 HubEvent::ReportsComplete => {
                     state.complete(fleet.clock.now());
                     fleet.placer.fleet_changed();
-                    fleet.wakeups.wake_targeting(member.name.as_str());
+                    fleet.wakeups.wake_concerned(member.name.as_str());
                 }
                 HubEvent::Renew {
                     certificate_request,

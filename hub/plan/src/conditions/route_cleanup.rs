@@ -9,7 +9,9 @@ use crate::{clusters::Cluster, facts::Facts};
 
 /// True when the discovery routes are gone and every member has confirmed that its part is: members take routes first.
 pub(super) fn route_cleanup(facts: &Facts<'_>, clusters: &[Cluster]) -> Verdict {
-    if let Some(route) = facts.observed.routes.first() {
+    // Of a kind that is gone nobody may be left to say that its objects are.
+    let routes = facts.observed.routes.first().filter(|_| facts.gateway_api);
+    if let Some(route) = routes {
         let name = route.metadata.name.as_deref().unwrap_or_default();
         let message = format!("HTTPRoute {name} is not gone yet");
         return Verdict::unknown(ROUTE_CLEANUP, reason::REMOVING, message);

@@ -30,5 +30,6 @@ mod sources;
 mod status;
 mod summary;
 mod tiers;
+mod urgency;
 mod verdict;
 mod weights;

@@ -89,6 +89,12 @@ fn a_route_whose_kind_is_gone_holds_nothing() {
     given.placement("west").replicas.ready = 0;
     given.observed.slices.clear();
     assert_eq!(given.intent(), Intent::Remove);
+    for facts in given.clusters.values_mut() {
+        facts.placement = None;
+        facts.gone = true;
+    }
+    let cleaned = condition(&given.plan().status, "RouteCleanup");
+    assert_eq!(cleaned, "True Removed");
 }
 
 #[test]

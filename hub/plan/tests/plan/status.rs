@@ -4,10 +4,7 @@ use crds::{
     condition::State,
     v1alpha1::{ClusterState, ClusterStatus, Published, Replicas, ServerState},
 };
-use hub_plan::{
-    facts::{ClusterFacts, Membership, PlacementFacts, Step},
-    urgency::{Urgency, urgency},
-};
+use hub_plan::facts::{ClusterFacts, Membership, PlacementFacts, Step};
 use k8s_openapi::jiff::Timestamp;
 
 use crate::given::{Given, cluster, healthy, lost, many, now, server, serving, silent, step};
@@ -331,64 +328,4 @@ fn a_new_cluster_is_so_since_now() {
         since,
         [("east", now()), ("north", later()), ("west", now())]
     );
-}
-
-#[test]
-fn what_only_tells_how_far_things_are_on_their_way_is_progress() {
-    let mut given = healthy();
-    let ready = given.plan().status;
-    assert_eq!(urgency(None, &ready), Urgency::AtOnce, "it is Ready");
-    assert_eq!(urgency(Some(&ready), &ready), Urgency::Progress);
-
-    for name in ["east", "west"] {
-        given.placement(name).replicas.ready = 0;
-        let starting = step(State::Unknown, "Starting", "they start");
-        given.placement(name).steps.insert(Step::Health, starting);
-    }
-    let written = given.plan().status;
-    let lost = urgency(Some(&ready), &written);
-    assert_eq!(lost, Urgency::AtOnce, "it is Ready no longer");
-    let new = urgency(None, &written);
-    assert_eq!(new, Urgency::AtOnce, "all is written in the members");
-
-    given.add_south(1);
-    given.placement("south").replicas.ready = 0;
-    let waits = given.plan().status;
-    let new = urgency(None, &waits);
-    assert_eq!(new, Urgency::AtOnce, "as much as can be is written");
-    given.placement("south").replicas.ready = 1;
-    let published = given.plan().status;
-    assert_eq!(urgency(Some(&waits), &published), Urgency::Progress);
-    given.server = server(&[("east", 1), ("west", 1)]);
-    given.clusters.remove(&cluster("south"));
-
-    given.placement("west").replicas.ready = 1;
-    let on_its_way = given.plan().status;
-    assert_eq!(urgency(Some(&written), &on_its_way), Urgency::Progress);
-
-    given.fail("west", Step::Health, "Unschedulable", "no node");
-    let failed = given.plan().status;
-    assert_eq!(urgency(Some(&on_its_way), &failed), Urgency::AtOnce);
-
-    given.placement("west").current = false;
-    given.placement("east").current = false;
-    let begun = given.plan().status;
-    let unheard = urgency(None, &begun);
-    assert_eq!(unheard, Urgency::Progress, "nobody has reported yet");
-}
-
-#[test]
-fn what_stands_in_the_way_is_more_than_progress() {
-    let mut given = healthy();
-    for name in ["east", "west"] {
-        given.placement(name).current = false;
-    }
-    let begun = given.plan().status;
-    given.cluster("west").membership = Membership::Invited;
-    given.cluster("west").placement = None;
-    let not_joined = given.plan().status;
-    assert_eq!(urgency(None, &not_joined), Urgency::Obstacle);
-    assert_eq!(urgency(Some(&begun), &not_joined), Urgency::Obstacle);
-    assert_eq!(urgency(Some(&not_joined), &begun), Urgency::Obstacle);
-    assert_eq!(urgency(Some(&not_joined), &not_joined), Urgency::Progress);
 }
