@@ -8,7 +8,8 @@ pub mod pace;
 use std::fmt::Debug;
 
 use crds::{
-    labels,
+    condition::Verdict,
+    labels, reason,
     v1alpha1::{InferenceServer, MemberCluster},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -69,6 +70,21 @@ impl Error {
             .into_iter()
             .any(|cause| cause.field == "metadata.uid");
         status.code == 404 || (matches!(status.code, 409 | 422) && replaced)
+    }
+
+    /// What it comes to for a step that depends on what was to be written.
+    pub fn verdict(&self, step: &'static str) -> Verdict {
+        let code = match self {
+            Self::Refused { source, .. } => match source.as_ref() {
+                kube::Error::Api(status) => Some(status.code),
+                _ => None,
+            },
+            Self::Full(_) => Some(422),
+        };
+        if matches!(code, Some(400 | 403 | 404 | 422)) {
+            return Verdict::no(step, reason::APPLY_REFUSED, self.sentence());
+        }
+        Verdict::unknown(step, reason::APPLY_FAILED, self.sentence())
     }
 
     /// The error and its cause.

@@ -10,6 +10,7 @@ mod tests;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use crds::{
+    condition::{CLEANUP, VALIDATION, Verdict},
     labels,
     v1alpha1::{GatewayReference, InferenceServer},
 };
@@ -116,9 +117,8 @@ impl Reconciler {
         metrics.passed();
         // No member is told anything before the finalizer says that it has to be asked on the way out.
         if server.metadata.deletion_timestamp.is_none() && !has_finalizer(&server) {
-            match self.set_finalizer(&server, true).await {
-                Ok(()) => {}
-                Err(error) => return retry(&key, &error),
+            if let Err(error) = self.set_finalizer(&server, true).await {
+                return self.hindered(&key, &error).await;
             }
         }
         let Some((pass, outcome)) = self.take_steps(&key).await else {
@@ -134,6 +134,19 @@ impl Reconciler {
         metrics.published(&key, Some(&pass.plan));
         let reported = self.report(&pass, &outcome).await;
         self.next(&pass, &outcome, reported)
+    }
+
+    /// Without its finalizer no step can be taken: the status says so.
+    async fn hindered(&self, key: &ObjectKey, error: &report::Error) -> Next {
+        if !error.is_gone()
+            && let Some(pass) = self.look(key)
+        {
+            let steps = [error.verdict(VALIDATION)];
+            if let Err(error) = self.tell(&pass, &pass.server, &steps).await {
+                return retry(key, &error);
+            }
+        }
+        retry(key, error)
     }
 
     /// Takes the steps of the server until nothing is left to write: each time on what is there after the last. `None`: it is
@@ -237,15 +250,13 @@ impl Reconciler {
         gateways
     }
 
-    /// Writes the status, or returns how long it waits for its turn.
+    /// Writes the status, or returns how long it waits for its turn; or lets the server go.
     async fn report(
         &self,
         pass: &Pass,
         outcome: &Outcome,
     ) -> Result<Option<Duration>, report::Error> {
-        let Parts { caches, .. } = &self.parts;
-        let Pass { key, plan, .. } = pass;
-        let Some(server) = caches.servers.get(key) else {
+        let Some(server) = self.parts.caches.servers.get(&pass.key) else {
             return Ok(None);
         };
         // What was planned is of another specification, or of another server of that name: of this one a pass is to come.
@@ -255,11 +266,30 @@ impl Reconciler {
             return Ok(None);
         }
         let deleted = server.metadata.deletion_timestamp.is_some();
-        if deleted && plan.emptied && outcome.satisfied && has_finalizer(&server) {
-            self.release(pass, &server).await?;
-            return Ok(None);
+        if deleted && pass.plan.emptied && outcome.satisfied && has_finalizer(&server) {
+            let Err(error) = self.release(pass, &server).await else {
+                return Ok(None);
+            };
+            if !error.is_gone() {
+                let mut steps = pass.steps.clone();
+                steps.retain(|step| step.kind != CLEANUP);
+                steps.push(error.verdict(CLEANUP));
+                self.tell(pass, &server, &steps).await?;
+            }
+            return Err(error);
         }
-        let mut status = plan.status(&server, &pass.steps, self.parts.clock.now());
+        self.tell(pass, &server, &pass.steps).await
+    }
+
+    /// Writes the status that the steps came to, or returns how long it waits for its turn.
+    async fn tell(
+        &self,
+        pass: &Pass,
+        server: &InferenceServer,
+        steps: &[Verdict],
+    ) -> Result<Option<Duration>, report::Error> {
+        let key = &pass.key;
+        let mut status = pass.plan.status(server, steps, self.parts.clock.now());
         self.parts.plugin.finish(pass, &mut status);
         if server.status.as_ref() == Some(&status) {
             self.pace.rest(key);
@@ -274,10 +304,10 @@ impl Reconciler {
         let before = before.map_or(&[][..], |status| &status.conditions);
         let after = &status.conditions;
         let patch = json!({"metadata": {"uid": server.metadata.uid}, "status": status});
-        let written = report::patch_status(&self.servers_of(&server), &server, &patch).await?;
-        caches.servers.note(written);
+        let written = report::patch_status(&self.servers_of(server), server, &patch).await?;
+        self.parts.caches.servers.note(written);
         self.pace.written(key, now);
-        report::transitions(server.as_ref(), before, after);
+        report::transitions(server, before, after);
         self.parts.metrics.wrote();
         let of = server.object_ref(&());
         self.events.of_server(key, &of, before, after).await;

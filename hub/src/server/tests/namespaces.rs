@@ -44,6 +44,36 @@ async fn where_nothing_new_is_taken_a_condition_says_so_and_it_is_tried_by_the_b
 }
 
 #[tokio::test]
+async fn a_finalizer_that_is_refused_is_in_the_status_and_not_in_the_log_alone() {
+    for (deleted, kind) in [(false, "Validation"), (true, "Cleanup")] {
+        let api = api();
+        api.put_profile("echo");
+        let mut server = api.get("llama").unwrap();
+        if deleted {
+            server["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        } else {
+            server["metadata"]["finalizers"] = json!([]);
+        }
+        api.put(&format!("{SERVERS}/llama"), server);
+        api.refuse(Method::PATCH, "/llama", StatusCode::FORBIDDEN);
+        let reconciler = reconciler(&api, own);
+        let next = Arc::clone(&reconciler).reconcile(key()).await;
+        assert_eq!(next, Next::Retry, "{kind}");
+        let refused = ("False".to_owned(), "ApplyRefused".to_owned());
+        assert_eq!(said(&api, kind), Some(refused));
+        let ready = said(&api, "Ready").unwrap();
+        assert_eq!(ready.0, "False", "{kind}");
+        assert!(api.get("llama-endpoints").is_none());
+
+        api.relent();
+        reconciler.reconcile(key()).await;
+        let server = api.get("llama").unwrap();
+        let held = server["metadata"]["finalizers"] != json!([]);
+        assert_eq!(held, !deleted);
+    }
+}
+
+#[tokio::test]
 async fn a_server_that_goes_with_its_namespace_is_let_go_and_gets_nothing_new() {
     let api = api();
     api.put_profile("echo");
