@@ -87,7 +87,8 @@ impl Owner {
         names.map(|name| ObjectId { kind, name }).collect()
     }
 
-    /// Deletes the traffic routes. Returns whether any is still there.
+    /// Deletes the traffic routes. Returns whether any is still there: where the kind is gone, the cache keeps what it last saw,
+    /// and no watch would ever say that it went.
     pub(crate) async fn remove_routes(
         &self,
         client: &Client,
@@ -97,7 +98,7 @@ impl Owner {
         for route in &routes {
             remove(client, &caches.routes, self, &route.name).await?;
         }
-        Ok(!routes.is_empty())
+        Ok(!routes.is_empty() && caches.routes.is_installed())
     }
 
     /// Takes every sign of ours from what the placement owns.

@@ -108,6 +108,17 @@ pub const ROUTE_NOT_ACCEPTED: &str = "RouteNotAccepted";
 /// The gateway can't resolve what the route refers to.
 pub const REFS_NOT_RESOLVED: &str = "RefsNotResolved";
 
+/// Our reason where a Gateway says False of a route, by its condition and by its own reason (Gateway API, `RouteConditionReason`).
+pub fn of_refused_route(condition: &str, theirs: &str) -> &'static str {
+    match (condition, theirs) {
+        ("ResolvedRefs", _) => REFS_NOT_RESOLVED,
+        (_, "NotAllowedByListeners") => ROUTE_NOT_ALLOWED,
+        (_, "NoMatchingListenerHostname") => LISTENER_HOSTNAME_MISMATCH,
+        (_, "NoMatchingParent") => LISTENER_NOT_FOUND,
+        (_, _) => ROUTE_NOT_ACCEPTED,
+    }
+}
+
 /// The API server refuses to make Pods.
 pub const POD_CREATE_FAILED: &str = "PodCreateFailed";
 /// No node can take a Pod.

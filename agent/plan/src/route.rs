@@ -255,13 +255,9 @@ fn entry_verdict(
     let name = format!("HTTPRoute {}", route.name_any());
     let gateway = gateway_name(listener);
     let generation = route.metadata.generation.unwrap_or_default();
-    for (kind, refused, verb) in [
-        (ACCEPTED, reason::ROUTE_NOT_ACCEPTED, "does not accept"),
-        (
-            RESOLVED_REFS,
-            reason::REFS_NOT_RESOLVED,
-            "can't resolve what is named by",
-        ),
+    for (kind, verb) in [
+        (ACCEPTED, "does not accept"),
+        (RESOLVED_REFS, "can't resolve what is named by"),
     ] {
         let said = condition(parent, kind);
         let is_current = said.is_some_and(|condition| {
@@ -276,7 +272,8 @@ fn entry_verdict(
                     "{gateway} {verb} {name}: {} ({})",
                     condition.message, condition.reason
                 );
-                return Verdict::no(TRAFFIC_ROUTE_PROVISION, refused, message);
+                let reason = reason::of_refused_route(kind, &condition.reason);
+                return Verdict::no(TRAFFIC_ROUTE_PROVISION, reason, message);
             }
             Some(_) | None => {
                 let message = format!(

@@ -20,6 +20,7 @@ fn without_objects(agent: &Agent) -> Agent {
     let Serving {
         default_gateway,
         drivers,
+        clock,
         ..
     } = &agent.serving;
     Agent {
@@ -36,6 +37,7 @@ fn without_objects(agent: &Agent) -> Agent {
             machine: Arc::clone(&agent.machine),
             default_gateway: default_gateway.clone(),
             drivers: drivers.clone(),
+            clock: *clock,
         },
         server: agent.server.clone(),
         caches,

@@ -52,6 +52,33 @@ async fn a_tombstone_deletes_its_own_placement_with_all_that_it_owns() {
 }
 
 #[tokio::test]
+async fn routes_of_a_kind_that_is_gone_hold_no_removal() {
+    let agent = Agent::new();
+    agent.hear_desired();
+    agent.reconcile().await;
+    agent.server.writes();
+    // This API server has no HTTPRoutes to list.
+    let routes = agent.caches.routes.clone();
+    let mut installed = routes.installed();
+    let api = kube::Api::all(agent.server.client());
+    tokio::select! {
+        () = routes.run(api, kube::runtime::watcher::Config::default(), |_| {}) => panic!("the watch has ended"),
+        gone = installed.wait_for(|installed| !installed) => drop(gone.unwrap()),
+    }
+    agent.hear(tombstone("server-uid", false));
+    agent.reconcile().await;
+    let writes = agent.server.writes();
+    assert!(
+        writes[0].starts_with("DELETE httproutes "),
+        "it may only seem to be gone: {writes:?}"
+    );
+    assert_eq!(
+        writes[1..],
+        ["DELETE serverplacements llama uid=uid-1 Foreground"]
+    );
+}
+
+#[tokio::test]
 async fn a_placement_that_is_let_go_leaves_what_it_owns_without_a_mark() {
     let agent = Agent::new();
     agent.hear_desired();

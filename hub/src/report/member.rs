@@ -115,8 +115,10 @@ impl MemberReconciler {
             self.forget(record, member).await?;
         }
         if deleting && held {
-            let Some(wait) = self.patience(record, known.as_ref()).await else {
+            let Some(wait) = self.patience(record, known.as_ref()) else {
                 self.set_finalizer(record, false).await?;
+                // Not before: a record that could not be let go is looked at again, and would tell it again.
+                self.tell_left(record, known.as_ref()).await;
                 return Ok(Next::Rest);
             };
             let next = self.report(record, known).await?;
@@ -126,8 +128,7 @@ impl MemberReconciler {
     }
 
     /// What a cluster that leaves is waited for; `None`: for nothing any more.
-    async fn patience(&self, record: &MemberCluster, known: Option<&Known>) -> Option<Next> {
-        let cluster = record.name_any();
+    fn patience(&self, record: &MemberCluster, known: Option<&Known>) -> Option<Next> {
         let known = known.filter(|_| membership(record) == Membership::Leaving)?;
         if known.connected && !known.left.is_empty() {
             return Some(Next::Rest);
@@ -137,12 +138,19 @@ impl MemberReconciler {
             .silent_since
             .checked_add(LEAVE_PATIENCE)
             .unwrap_or(Timestamp::MAX);
-        if !known.connected && self.clock.now() < given_up {
-            return Some(Next::After(self.clock.until(given_up)));
-        }
+        let waited_for = !known.connected && self.clock.now() < given_up;
+        waited_for.then(|| Next::After(self.clock.until(given_up)))
+    }
+
+    /// A cluster that joined has left: what of it is left there?
+    async fn tell_left(&self, record: &MemberCluster, known: Option<&Known>) {
+        let cluster = record.name_any();
+        let Some(known) = known.filter(|_| membership(record) == Membership::Leaving) else {
+            return;
+        };
         if known.left.is_empty() {
             tracing::info!(cluster, "left: nothing of it is left there");
-            return None;
+            return;
         }
         tracing::warn!(
             cluster,
@@ -152,7 +160,6 @@ impl MemberReconciler {
         let of = record.object_ref(&());
         let note = left_behind(&known.left);
         self.events.warn(&of, "LeftBehind", note).await;
-        None
     }
 
     async fn set_finalizer(&self, record: &MemberCluster, held: bool) -> Result<(), Error> {

@@ -197,6 +197,23 @@ fn a_refused_route_is_told_in_its_gateways_words() {
 }
 
 #[test]
+fn each_refusal_of_a_gateway_has_a_reason_of_its_own() {
+    for (theirs, ours) in [
+        ("NotAllowedByListeners", "RouteNotAllowed"),
+        ("NoMatchingListenerHostname", "ListenerHostnameMismatch"),
+        ("NoMatchingParent", "ListenerNotFound"),
+        ("UnsupportedValue", "RouteNotAccepted"),
+    ] {
+        let world = changed(|entry| {
+            entry["conditions"][0]["status"] = json!("False");
+            entry["conditions"][0]["reason"] = json!(theirs);
+        });
+        let said = world.route_verdict();
+        assert!(said.starts_with(&format!("False {ours}: ")), "{said}");
+    }
+}
+
+#[test]
 fn references_that_cannot_be_resolved_are_told_in_the_gateways_words() {
     let world = with_parents(json!([entry("http", 5, "True", "False")]));
     assert_eq!(

@@ -160,7 +160,8 @@ fn of_entry(parent: &HttpRouteStatusParents, route: &HttpRoute, at: &str, now: T
                     "{at} refuses HTTPRoute {name}: {}: {}",
                     condition.reason, condition.message
                 );
-                return StepFacts::no(refusal(kind, &condition.reason), message).into();
+                let reason = reason::of_refused_route(kind, &condition.reason);
+                return StepFacts::no(reason, message).into();
             }
             Judged::NotYet => {
                 let message = format!("{at} has not said {kind} of HTTPRoute {name}");
@@ -190,17 +191,6 @@ fn late(parent: &HttpRouteStatusParents, seen: i64, route: &HttpRoute, at: &str)
         "{at} accepts HTTPRoute {name} as of generation {seen}, and its controller {controller} has said nothing of generation {generation} for {VERDICT_SECONDS} s: does it run, and what does its log say?"
     );
     StepFacts::unknown(reason::ROUTE_PENDING, message)
-}
-
-/// Our reason for a Gateway's (Gateway API, `RouteConditionReason`).
-fn refusal(kind: &str, theirs: &str) -> &'static str {
-    match (kind, theirs) {
-        ("ResolvedRefs", _) => reason::REFS_NOT_RESOLVED,
-        (_, "NotAllowedByListeners") => reason::ROUTE_NOT_ALLOWED,
-        (_, "NoMatchingListenerHostname") => reason::LISTENER_HOSTNAME_MISMATCH,
-        (_, "NoMatchingParent") => reason::LISTENER_NOT_FOUND,
-        (_, _) => reason::ROUTE_NOT_ACCEPTED,
-    }
 }
 
 enum Judged<'a> {

@@ -1,5 +1,6 @@
 //! What becomes of the record of a cluster that leaves.
 
+use axum::http::{Method, StatusCode};
 use bytes::Bytes;
 use proto::{SessionId, session::Removal, v1};
 use serde_json::{Value, json};
@@ -88,6 +89,23 @@ async fn an_agent_that_has_been_away_is_not_waited_for_and_the_event_lists_what_
     assert!(!world.is_held());
     let note = "its agent can't be heard. Left there: other/c, team/a, team/b";
     assert_eq!(world.notes("LeftBehind"), [note]);
+}
+
+#[tokio::test]
+async fn what_is_left_is_told_once_though_the_record_can_not_be_let_go_at_first() {
+    let world = World::new().long_away();
+    world.told("a");
+    let code = StatusCode::INTERNAL_SERVER_ERROR;
+    world.api.refuse(Method::PATCH, "memberclusters/east", code);
+    for _ in 0..2 {
+        assert_eq!(world.reconcile().await, Next::Retry);
+        assert!(world.is_held());
+        assert_eq!(world.notes("LeftBehind"), [""; 0]);
+    }
+    world.api.relent();
+    assert_eq!(world.reconcile().await, Next::Rest);
+    assert!(!world.is_held());
+    assert_eq!(world.notes("LeftBehind").len(), 1);
 }
 
 #[tokio::test]
