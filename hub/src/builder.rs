@@ -272,21 +272,93 @@ impl Replaced {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
+    use crate::{clock::Clock, fake::FakeApi, metrics::Metrics, run::own_parts};
+
+    fn own() -> Own {
+        let (api, clock) = (FakeApi::default(), Clock::start());
+        let metrics = Arc::new(Metrics::new(clock));
+        own_parts(&api.client(), &api.caches(), clock, &metrics)
+    }
+
+    fn is_same<T: ?Sized>(one: &Arc<T>, other: &Arc<T>) -> bool {
+        std::ptr::addr_eq(Arc::as_ptr(one), Arc::as_ptr(other))
+    }
+
+    /// Makes `other`, when it is handed the one that is expected there.
+    fn instead<T: ?Sized + Send + Sync>(
+        made: &Arc<AtomicUsize>,
+        expected: Option<&Arc<T>>,
+        other: &Arc<T>,
+    ) -> impl FnOnce(Given<T>) -> Arc<T> + Send + use<T> {
+        let (made, expected, other) = (Arc::clone(made), expected.cloned(), Arc::clone(other));
+        move |given| {
+            assert!(expected.is_none_or(|expected| is_same(&given.default, &expected)));
+            made.fetch_add(1, Ordering::Relaxed);
+            other
+        }
+    }
+
+    #[tokio::test]
+    async fn a_part_that_was_set_is_handed_the_hubs_own_and_takes_its_place() {
+        let (hubs, other, made) = (own(), own(), Arc::new(AtomicUsize::new(0)));
+        let steps = crate::server::plugin::OwnSteps::new(&other.publisher, &other.routing);
+        let steps: Arc<dyn ServerPlugin> = Arc::new(steps);
+        let hub = Hub::builder()
+            .provider(instead(&made, Some(&hubs.provider), &other.provider))
+            .publisher(instead(&made, Some(&hubs.publisher), &other.publisher))
+            .routing(instead(&made, Some(&hubs.routing), &other.routing))
+            .model_config_provider(instead(&made, Some(&hubs.models), &other.models))
+            .server_plugin(instead(&made, None, &steps))
+            .build()
+            .unwrap();
+        let own_publisher = Arc::clone(&hubs.publisher);
+        let chosen = hub.parts.choose(hubs, &Wake::new(Arc::default()));
+        assert_eq!(made.load(Ordering::Relaxed), 5);
+        assert!(is_same(&chosen.provider, &other.provider));
+        assert!(is_same(&chosen.models, &other.models));
+        assert!(is_same(&chosen.plugin, &steps));
+        // With what clears away what the hub's own has left.
+        assert!(!is_same(&chosen.publisher, &own_publisher));
+    }
+
+    #[tokio::test]
+    async fn a_hub_of_which_nothing_was_set_has_its_own_parts() {
+        let hubs = own();
+        let (provider, publisher, models) = (
+            Arc::clone(&hubs.provider),
+            Arc::clone(&hubs.publisher),
+            Arc::clone(&hubs.models),
+        );
+        let hub = Hub::builder().build().unwrap();
+        let chosen = hub.parts.choose(hubs, &Wake::new(Arc::default()));
+        assert!(is_same(&chosen.provider, &provider));
+        assert!(is_same(&chosen.publisher, &publisher));
+        assert!(is_same(&chosen.models, &models));
+    }
 
     #[test]
     fn what_is_set_twice_fails_at_the_start_with_its_name() {
-        let once = || Hub::builder().provider(|given| given.default);
+        type Set = fn(Builder) -> Builder;
+        let parts: [(&str, Set); 5] = [
+            ("endpoint provider", |hub| hub.provider(|own| own.default)),
+            ("publisher", |hub| hub.publisher(|own| own.default)),
+            ("routing", |hub| hub.routing(|own| own.default)),
+            ("model config provider", |hub| {
+                hub.model_config_provider(|own| own.default)
+            }),
+            ("server plugin", |hub| hub.server_plugin(|own| own.default)),
+        ];
+        let once = || parts.iter().fold(Hub::builder(), |hub, (_, set)| set(hub));
         assert!(once().build().is_ok());
-        let twice = once().provider(|given| given.default).build();
-        let error = twice.err().map(|error| error.to_string());
-        assert_eq!(
-            error.as_deref(),
-            Some(
-                "the hub's endpoint provider is set twice: set it once, and wrap one in the other there if both are wanted"
-            )
-        );
-        let other = once().routing(|given| given.default).build();
-        assert!(other.is_ok());
+        for (name, set) in parts {
+            let error = set(once()).build().err().map(|error| error.to_string());
+            let says = format!(
+                "the hub's {name} is set twice: set it once, and wrap one in the other there if both are wanted"
+            );
+            assert_eq!(error, Some(says));
+        }
     }
 }

@@ -386,6 +386,6 @@ fn hub() -> Hub {
 }
 
 #[test]
-fn a_hub_is_built_of_all_of_them() {
+fn a_hub_is_built_with_every_part_set_at_once() {
     drop(hub());
 }

@@ -300,7 +300,24 @@ mod tests {
     #[test]
     fn what_another_manager_owns_does_not_count() {
         let desired = service();
+        // Neither as ours
         assert!(desired.differs_from(&live(&desired, all_ours()), "them"));
+        // nor as what is to be put right: a field of theirs beside ours, and one of ours that they own as well.
+        let mut live = live(&desired, all_ours());
+        let fields = json!({
+            "f:metadata": {"f:labels": {"f:x": {}, "f:theirs": {}}, "f:annotations": {"f:theirs": {}}},
+            "f:spec": {"f:type": {}, "f:ports": {"k:{\"port\":81,\"protocol\":\"TCP\"}": {"f:port": {}}}},
+        });
+        live.managed_fields.as_mut().unwrap().insert(
+            0,
+            ManagedFieldsEntry {
+                manager: Some("them".to_owned()),
+                operation: Some("Apply".to_owned()),
+                fields_v1: Some(FieldsV1(fields)),
+                ..ManagedFieldsEntry::default()
+            },
+        );
+        assert!(!desired.differs_from(&live, "us"));
     }
 
     #[test]

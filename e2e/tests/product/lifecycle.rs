@@ -7,12 +7,12 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Service, ServiceAccount};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::{SOON, namespace, server, serving, shared, slices};
+use super::{SOON, namespace, server, serving, shared};
 
 /// Names of the objects of a kind that Inferfleet has in a namespace.
 async fn ours<K>(cluster: &Cluster, namespace: &str) -> Vec<String>
@@ -268,72 +268,4 @@ async fn a_namespace_that_a_member_lacks_is_a_reason_and_disturbs_no_other_membe
         .await
         .unwrap();
     fleet.ready("lacking", "hello").await.unwrap();
-}
-
-#[tokio::test]
-async fn what_another_hand_changes_in_hub_and_member_is_put_right() {
-    let fleet = shared().await;
-    serving(&fleet, "drifted", &["east"]).await;
-    let east = fleet.member("east").unwrap().client().await.unwrap();
-    let deployments: Api<Deployment> = Api::namespaced(east.clone(), "drifted");
-    let scaled =
-        Patch::Merge(json!({"spec": {"replicas": 3}, "metadata": {"labels": {"theirs": "kept"}}}));
-    deployments
-        .patch("hello", &PatchParams::default(), &scaled)
-        .await
-        .unwrap();
-    let right = |deployment: Option<&Deployment>| {
-        deployment.and_then(|deployment| deployment.spec.as_ref()?.replicas) == Some(1)
-    };
-    let deployment = e2e::wait::until(deployments, "hello", SOON, right)
-        .await
-        .unwrap()
-        .unwrap();
-    assert_eq!(deployment.metadata.labels.unwrap()["theirs"], "kept");
-    let slices = slices(fleet.hub(), "drifted").await;
-    slices
-        .delete("hello-endpoints-east-ipv4-0", &DeleteParams::default())
-        .await
-        .unwrap();
-    let back = |slice: Option<&EndpointSlice>| {
-        slice.is_some_and(|slice| slice.metadata.deletion_timestamp.is_none())
-    };
-    e2e::wait::until(slices, "hello-endpoints-east-ipv4-0", SOON, back)
-        .await
-        .unwrap();
-    fleet.ready("drifted", "hello").await.unwrap();
-}
-
-#[tokio::test]
-async fn an_object_of_somebody_else_is_never_touched() {
-    let fleet = shared().await;
-    namespace(&fleet, "foreign").await;
-    let hub = fleet.hub().client().await.unwrap();
-    let services: Api<Service> = Api::namespaced(hub, "foreign");
-    let service: Service = serde_json::from_value(json!({
-        "metadata": {"name": "hello-endpoints"}, "spec": {"ports": [{"port": 1234}]}
-    }))
-    .unwrap();
-    let theirs = services
-        .create(&PostParams::default(), &service)
-        .await
-        .unwrap();
-    fleet.apply(&server("foreign", &["east"])).await.unwrap();
-    let conflict = |server: &InferenceServer| {
-        let conditions = server.status.iter().flat_map(|status| &status.conditions);
-        conditions.into_iter().any(|condition| {
-            condition.type_ == "EndpointPublish"
-                && condition.reason == "NameConflict"
-                && condition.status == "False"
-        })
-    };
-    fleet
-        .server_until("foreign", "hello", conflict)
-        .await
-        .unwrap();
-    let now = services.get("hello-endpoints").await.unwrap();
-    assert_eq!(
-        now.metadata.resource_version,
-        theirs.metadata.resource_version
-    );
 }

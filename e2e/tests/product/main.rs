@@ -9,8 +9,10 @@
 
 mod attacks;
 mod charts;
+mod drift;
 mod endpoints;
 mod faults;
+mod foreign;
 mod input;
 mod joining;
 mod leaving;

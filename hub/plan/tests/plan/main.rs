@@ -17,6 +17,7 @@ mod hostnames;
 mod isolation;
 mod leaving;
 mod memory;
+mod names;
 mod placements;
 mod probe;
 mod properties;
