@@ -74,14 +74,14 @@ impl Error {
 
     /// What it comes to for a step that depends on what was to be written.
     pub fn verdict(&self, step: &'static str) -> Verdict {
-        let code = match self {
-            Self::Refused { source, .. } => match source.as_ref() {
-                kube::Error::Api(status) => Some(status.code),
-                _ => None,
-            },
-            Self::Full(_) => Some(422),
+        let is_refused = match self {
+            Self::Refused { source, .. } => matches!(
+                source.as_ref(),
+                kube::Error::Api(status) if matches!(status.code, 400 | 403 | 404 | 422)
+            ),
+            Self::Full(_) => true,
         };
-        if matches!(code, Some(400 | 403 | 404 | 422)) {
+        if is_refused {
             return Verdict::no(step, reason::APPLY_REFUSED, self.sentence());
         }
         Verdict::unknown(step, reason::APPLY_FAILED, self.sentence())

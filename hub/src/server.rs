@@ -116,10 +116,11 @@ impl Reconciler {
         };
         metrics.passed();
         // No member is told anything before the finalizer says that it has to be asked on the way out.
-        if server.metadata.deletion_timestamp.is_none() && !has_finalizer(&server) {
-            if let Err(error) = self.set_finalizer(&server, true).await {
-                return self.hindered(&key, &error).await;
-            }
+        if server.metadata.deletion_timestamp.is_none()
+            && !has_finalizer(&server)
+            && let Err(error) = self.set_finalizer(&server, true).await
+        {
+            return self.hindered(&key, &error).await;
         }
         let Some((pass, outcome)) = self.take_steps(&key).await else {
             return Next::Rest;
