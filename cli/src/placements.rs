@@ -67,7 +67,13 @@ fn table(server: &InferenceServer, now: Timestamp) -> String {
         text.push_str(line.trim_end());
         text.push('\n');
     }
-    let shown = u32::try_from(status.clusters.len()).unwrap_or(u32::MAX);
+    // The table begins with clusters that are no targets any more, and the total is of targets.
+    let is_target = |cluster: &&ClusterStatus| {
+        let mut targets = server.spec.cluster_targets.iter();
+        targets.any(|target| target.cluster_id == cluster.cluster_id)
+    };
+    let shown = status.clusters.iter().filter(is_target).count();
+    let shown = u32::try_from(shown).unwrap_or(u32::MAX);
     let more = status.summary.clusters.total.saturating_sub(shown);
     if more > 0 {
         let line = format!("and {more} more clusters that are no worse\n");
@@ -145,10 +151,12 @@ mod tests {
             "apiVersion": "inferfleet.io/v1alpha1",
             "kind": "InferenceServer",
             "metadata": {"name": "llama", "namespace": "team"},
-            "spec": {"clusterTargets": [{"clusterId": "east"}], "runtime": {"profile": "echo"}},
+            "spec": {"clusterTargets": [{"clusterId": "east"}, {"clusterId": "west"}], "runtime": {"profile": "echo"}},
             "status": {
                 "summary": {"clusters": {"total": 5, "ready": 1, "text": "1/5"}},
                 "clusters": [
+                    {"clusterId": "former", "state": "Removing", "reason": "Removing",
+                     "replicas": {"wanted": 0, "ready": 0}, "since": "2026-01-01T00:59:00Z"},
                     {"clusterId": "west", "state": "Failed", "reason": "Unschedulable", "message": "no node fits",
                      "replicas": {"wanted": 2, "ready": 0}, "since": "2026-01-01T00:00:00Z"},
                     {"clusterId": "east", "state": "Serving", "reason": "Serving",
@@ -161,9 +169,10 @@ mod tests {
         let now = "2026-01-01T01:00:00Z".parse().unwrap();
         assert_eq!(
             table(&server, now),
-            "CLUSTER  STATE    REPLICAS  ENDPOINT             TRAFFIC  SINCE  REASON\n\
-             west     Failed   0/2       -                    no       60m    Unschedulable: no node fits\n\
-             east     Serving  2/2       203.0.113.1:80 (+2)  yes      2m     Serving\n\
+            "CLUSTER  STATE     REPLICAS  ENDPOINT             TRAFFIC  SINCE  REASON\n\
+             former   Removing  0/0       -                    no       60s    Removing\n\
+             west     Failed    0/2       -                    no       60m    Unschedulable: no node fits\n\
+             east     Serving   2/2       203.0.113.1:80 (+2)  yes      2m     Serving\n\
              and 3 more clusters that are no worse\n"
         );
     }

@@ -108,17 +108,18 @@ impl Warned {
         let Self(warned) = self;
         let mut warned = warned.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (server.clone(), condition.type_.clone());
+        let mut earlier = before.iter();
+        let was = earlier.find(|was| was.type_ == condition.type_);
         if condition.status == "True" {
-            return warned.remove(&key);
+            let is_known = warned.remove(&key);
+            return is_known || was.is_some_and(|was| was_told(was, before));
         }
-        let mut before = before.iter();
-        let was = before.find(|other| other.type_ == condition.type_);
         let was_well = was.is_some_and(|was| was.status == "True");
-        let fails = condition.type_ == READY && condition.status == "False";
-        if was_well || fails {
+        let is_told = was_well || fails(condition);
+        if is_told {
             warned.insert(key);
         }
-        was_well || fails
+        is_told
     }
 
     fn forget(&self, server: &ObjectKey) {
@@ -126,6 +127,17 @@ impl Warned {
         let mut warned = warned.lock().unwrap_or_else(PoisonError::into_inner);
         warned.retain(|(key, _)| key != server);
     }
+}
+
+fn fails(condition: &Condition) -> bool {
+    condition.type_ == READY && condition.status == "False"
+}
+
+/// Was it told that the condition is not well? As far as the status says, which is all that there is after a restart. The first
+/// one has every condition, at one time: what has another status since was well in between, or failed.
+fn was_told(condition: &Condition, all: &[Condition]) -> bool {
+    let first = all.iter().map(|other| other.last_transition_time.0).min();
+    fails(condition) || first.is_some_and(|first| first < condition.last_transition_time.0)
 }
 
 /// The conditions of `after` whose status is another than in `before`.
@@ -206,7 +218,23 @@ mod tests {
         assert!(!told("Unknown", "True"));
         assert!(told("Unknown", "False"));
         events.forget(&server);
-        assert!(!told("False", "True"));
+        assert!(!told("Unknown", "True"));
+    }
+
+    #[test]
+    fn that_it_is_well_again_is_told_by_a_hub_that_did_not_see_it_fail() {
+        let server = ObjectKey::new("team", "llama");
+        let told = |kind: &str, before: &str, since: i64| {
+            let mut was = condition(kind, before, "Because");
+            was.last_transition_time = Time(Timestamp::from_second(since).unwrap());
+            let before = [condition("Validation", "True", "Valid"), was];
+            Warned::default().is_told(&server, &before, &condition(kind, "True", "Serving"))
+        };
+        assert!(!told(READY, "Unknown", 0), "it is created");
+        assert!(!told(AVAILABLE, "False", 0), "it is created");
+        assert!(told(READY, "False", 0), "that was a warning");
+        assert!(told(READY, "Unknown", 1), "it was well or failed before");
+        assert!(told(AVAILABLE, "False", 1), "it was well before");
     }
 
     #[test]
