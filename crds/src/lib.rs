@@ -5,6 +5,7 @@
 
 pub mod condition;
 pub mod labels;
+pub mod metadata;
 pub mod names;
 pub mod quantity;
 pub mod reason;

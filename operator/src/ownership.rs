@@ -6,6 +6,7 @@
 //! compared: defaults and quantities that the API server normalises don't look like drift.
 
 use aws_lc_rs::digest;
+use crds::metadata::is_of_object;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
     ManagedFieldsEntry, ObjectMeta, OwnerReference,
 };
@@ -140,10 +141,24 @@ pub fn controller(meta: &ObjectMeta) -> Option<&OwnerReference> {
         .find(|owner| owner.controller == Some(true))
 }
 
-/// Drops from an object what no reconcile reads: the `managedFields` of other managers, and kubectl's copy of it.
+/// Drops from an object what no reconcile reads: the `managedFields` of other managers, and kubectl's copy of it. Of an object
+/// of ours, who else wrote it last and when is kept, without the fields.
 pub fn trim_metadata(object: &mut impl ResourceExt, manager: &str) {
-    if let Some(entries) = object.meta_mut().managed_fields.as_mut() {
-        entries.retain(|entry| is_apply_of(entry, manager));
+    if let Some(entries) = object.meta_mut().managed_fields.take() {
+        let (ours, others): (Vec<_>, Vec<_>) = entries
+            .into_iter()
+            .partition(|entry| is_apply_of(entry, manager));
+        let newest = others
+            .into_iter()
+            .filter(|entry| !ours.is_empty() && is_of_object(entry))
+            .max_by_key(|entry| entry.time.as_ref().map(|time| time.0))
+            .map(|entry| ManagedFieldsEntry {
+                manager: entry.manager,
+                operation: entry.operation,
+                time: entry.time,
+                ..ManagedFieldsEntry::default()
+            });
+        object.meta_mut().managed_fields = Some(ours.into_iter().chain(newest).collect());
     }
     object
         .annotations_mut()
@@ -166,7 +181,7 @@ pub fn strip_metadata(object: &mut impl ResourceExt) {
 fn is_apply_of(entry: &ManagedFieldsEntry, manager: &str) -> bool {
     entry.manager.as_deref() == Some(manager)
         && entry.operation.as_deref() == Some("Apply")
-        && entry.subresource.as_deref().unwrap_or_default().is_empty()
+        && is_of_object(entry)
 }
 
 /// Does a `FieldsV1` node own the field `name` with all of `value`?
@@ -221,7 +236,8 @@ fn covers_item(fields: &Value, item: &Value) -> bool {
 mod tests {
     use k8s_openapi::{
         api::core::v1::{ConfigMap, Service},
-        apimachinery::pkg::apis::meta::v1::FieldsV1,
+        apimachinery::pkg::apis::meta::v1::{FieldsV1, Time},
+        jiff::Timestamp,
     };
     use serde_json::json;
 
@@ -318,6 +334,47 @@ mod tests {
             },
         );
         assert!(!desired.differs_from(&live, "us"));
+    }
+
+    #[test]
+    fn of_what_others_wrote_only_the_newest_time_is_kept_and_only_beside_a_write_of_ours() {
+        let desired = service();
+        let entry = |manager: &str, subresource: Option<&str>, second: i64| ManagedFieldsEntry {
+            manager: Some(manager.to_owned()),
+            operation: Some("Update".to_owned()),
+            subresource: subresource.map(str::to_owned),
+            time: Some(Time(Timestamp::from_second(second).unwrap())),
+            fields_v1: Some(FieldsV1(all_ours())),
+            ..ManagedFieldsEntry::default()
+        };
+        let mut object = Service {
+            metadata: live(&desired, all_ours()),
+            ..Service::default()
+        };
+        let ours = object.metadata.managed_fields.clone().unwrap();
+        object.metadata.managed_fields = Some(vec![
+            entry("them", None, 3),
+            ours[0].clone(),
+            entry("us", None, 2),
+            entry("their-controller", Some("status"), 4),
+        ]);
+        trim_metadata(&mut object, "us");
+        let theirs = ManagedFieldsEntry {
+            fields_v1: None,
+            ..entry("them", None, 3)
+        };
+        let kept = Some(vec![ours[0].clone(), theirs]);
+        assert_eq!(object.metadata.managed_fields, kept);
+        trim_metadata(&mut object, "us");
+        assert_eq!(object.metadata.managed_fields, kept, "trimmed once more");
+        assert!(is_applied_by(&object.metadata, "us"));
+        assert!(!is_applied_by(&object.metadata, "them"));
+        assert!(!desired.differs_from(&object.metadata, "us"));
+
+        object.metadata.managed_fields = Some(vec![entry("them", None, 3), entry("us", None, 2)]);
+        trim_metadata(&mut object, "us");
+        assert_eq!(object.metadata.managed_fields, Some(Vec::new()));
+        assert!(!is_applied_by(&object.metadata, "us"));
     }
 
     #[test]

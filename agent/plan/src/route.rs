@@ -2,7 +2,9 @@
 
 use crds::{
     condition::{TRAFFIC_ROUTE_PROVISION, Verdict},
-    labels, names, reason,
+    labels,
+    metadata::written,
+    names, reason,
     v1alpha1::ServerPlacement,
 };
 use gateway_api::httproutes::{
@@ -13,10 +15,7 @@ use gateway_api::httproutes::{
     HttpRouteRulesFiltersUrlRewritePathType, HttpRouteRulesMatches, HttpRouteRulesMatchesPath,
     HttpRouteRulesMatchesPathType, HttpRouteSpec, HttpRouteStatusParents,
 };
-use k8s_openapi::{
-    apimachinery::pkg::apis::meta::v1::Condition,
-    jiff::{SignedDuration, Timestamp},
-};
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::SignedDuration};
 use kube::ResourceExt;
 
 use crate::{
@@ -57,7 +56,7 @@ impl Routing for PathRouting {
         }
     }
 
-    /// A minute after the route was written, where its Gateway has only judged an older one.
+    /// A minute after the route was last written, where its Gateway has only judged an older one.
     fn doubt(&self, input: &PlacementInput<'_>) -> Option<Doubt> {
         let route = input.route(&names::traffic_route(&input.placement.name_any(), 0))?;
         let listener = gateway::listener(input).ok()?;
@@ -74,20 +73,12 @@ impl Routing for PathRouting {
             parent.controller_name
         );
         Some(Doubt {
-            from: written(route)?
+            from: written(&route.metadata)?
                 .checked_add(SignedDuration::from_secs(VERDICT_SECONDS))
                 .ok()?,
             verdict: Verdict::unknown(TRAFFIC_ROUTE_PROVISION, reason::ROUTE_PENDING, message),
         })
     }
-}
-
-/// When we last wrote the route, by the clock of its API server, which moves it only with a write that changes something: so a
-/// restart of the agent counts from the same moment.
-fn written(route: &HttpRoute) -> Option<Timestamp> {
-    let entries = route.metadata.managed_fields.iter().flatten();
-    let ours = entries.filter(|entry| entry.manager.as_deref() == Some(labels::AGENT));
-    ours.filter_map(|entry| Some(entry.time.as_ref()?.0)).max()
 }
 
 /// The route: the probe's path, and all below the server's own.

@@ -222,9 +222,12 @@ async fn a_gateway_that_is_silent_on_a_rewritten_route_is_looked_at_again_when_i
     };
     route.metadata.generation = Some(2);
     route.metadata.resource_version = Some("1000".to_owned());
-    for entry in route.metadata.managed_fields.iter_mut().flatten() {
-        entry.time = Some(read(json!("1970-01-01T00:16:10Z")));
-    }
+    let entries = route.metadata.managed_fields.as_mut().unwrap();
+    entries[0].time = Some(read(json!("1970-01-01T00:00:00Z")));
+    entries.push(read(json!({
+        "manager": "somebody", "operation": "Update", "time": "1970-01-01T00:16:10Z",
+        "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:hostnames": {}}},
+    })));
     route.status = Some(read(json!({"parents": [{
         "controllerName": "example.com/gateway",
         "parentRef": {"namespace": "infra", "name": "public", "sectionName": "http"},

@@ -296,7 +296,7 @@ fn rewritten(at: &str) -> World {
     metadata["generation"] = json!(6);
     metadata["managedFields"] = json!([
         {"manager": "inferfleet-agent", "operation": "Apply", "time": at},
-        {"manager": "somebody", "operation": "Update", "time": "2026-01-01T00:09:59Z"},
+        {"manager": "controller", "operation": "Update", "subresource": "status", "time": "2026-01-01T00:09:59Z"},
     ]);
     world
 }
@@ -322,6 +322,21 @@ fn a_gateway_that_says_nothing_of_a_rewritten_route_is_doubted_after_a_minute_an
     let report = world.report();
     assert!(report.route_accepted);
     assert_eq!(report.due, None);
+}
+
+#[test]
+fn a_minute_is_counted_from_the_last_write_whoever_made_it() {
+    let mut world = rewritten("2026-01-01T00:00:00Z");
+    let route = world.route.as_mut().unwrap();
+    let entries = route["metadata"]["managedFields"].as_array_mut().unwrap();
+    entries.push(
+        json!({"manager": "somebody", "operation": "Update", "time": "2026-01-01T00:09:01Z"}),
+    );
+    assert_eq!(world.route_verdict(), ACCEPTED);
+    assert_eq!(
+        world.report().due,
+        Some("2026-01-01T00:10:01Z".parse().unwrap())
+    );
 }
 
 #[test]

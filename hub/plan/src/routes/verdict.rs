@@ -1,6 +1,6 @@
 //! What the Gateways say of the discovery routes.
 
-use crds::{labels, reason};
+use crds::{metadata, reason};
 use gateway_api::httproutes::{HttpRoute, HttpRouteParentRefs, HttpRouteStatusParents};
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
 
@@ -150,7 +150,8 @@ fn of_entry(parent: &HttpRouteStatusParents, route: &HttpRoute, at: &str, now: T
         match judged(&parent.conditions, kind, generation) {
             Judged::Yes => {}
             Judged::Yet(seen) => {
-                due = written(route).map(|written| after(written, VERDICT_SECONDS));
+                due = metadata::written(&route.metadata)
+                    .map(|written| after(written, VERDICT_SECONDS));
                 if due.is_some_and(|due| due <= now) {
                     return late(parent, seen, route, at).into();
                 }
@@ -172,14 +173,6 @@ fn of_entry(parent: &HttpRouteStatusParents, route: &HttpRoute, at: &str, now: T
     let message = format!("{at} accepts HTTPRoute {name}");
     let verdict = StepFacts::yes(reason::PROVISIONED, message);
     Said { verdict, due }
-}
-
-/// When we last wrote the route, by the clock of its API server, which moves it only with a write that changes something: so a
-/// restart of the hub counts from the same moment.
-fn written(route: &HttpRoute) -> Option<Timestamp> {
-    let entries = route.metadata.managed_fields.iter().flatten();
-    let ours = entries.filter(|entry| entry.manager.as_deref() == Some(labels::HUB));
-    ours.filter_map(|entry| Some(entry.time.as_ref()?.0)).max()
 }
 
 /// Its controller has said yes to an older generation, and nothing of the newest for too long. What it took goes on to be served.

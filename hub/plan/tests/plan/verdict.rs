@@ -247,13 +247,23 @@ fn rewritten(seconds: i64) -> Given {
     let mut given = healthy();
     let route = Arc::make_mut(&mut given.observed.routes[0]);
     route.metadata.generation = Some(2);
-    route.metadata.managed_fields = Some(vec![ManagedFieldsEntry {
-        manager: Some("inferfleet-hub".to_owned()),
-        operation: Some("Apply".to_owned()),
+    let of_status = ManagedFieldsEntry {
+        subresource: Some("status".to_owned()),
+        ..entry("controller", "Update", 0)
+    };
+    let ours = entry("inferfleet-hub", "Apply", seconds);
+    route.metadata.managed_fields = Some(vec![ours, of_status]);
+    given
+}
+
+/// Somebody's write, that many seconds ago.
+fn entry(manager: &str, operation: &str, seconds: i64) -> ManagedFieldsEntry {
+    ManagedFieldsEntry {
+        manager: Some(manager.to_owned()),
+        operation: Some(operation.to_owned()),
         time: Some(Time(now() - SignedDuration::from_secs(seconds))),
         ..ManagedFieldsEntry::default()
-    }]);
-    given
+    }
 }
 
 #[test]
@@ -276,6 +286,16 @@ fn a_gateway_that_says_nothing_of_a_rewritten_route_is_doubted_after_a_minute() 
     // A slow controller takes nobody out of the traffic.
     assert_eq!(condition(&plan.status, "Available"), "True Serving");
     assert_eq!((plan.slices, plan.routes), (before.slices, before.routes));
+}
+
+#[test]
+fn a_minute_is_counted_from_the_last_write_whoever_made_it() {
+    let mut given = rewritten(600);
+    let route = Arc::make_mut(&mut given.observed.routes[0]);
+    let entries = route.metadata.managed_fields.as_mut().unwrap();
+    entries.push(entry("somebody", "Update", 59));
+    assert_eq!(told(&given), ACCEPTED);
+    assert_eq!(given.plan().due, Some(now() + SignedDuration::from_secs(1)));
 }
 
 #[test]
