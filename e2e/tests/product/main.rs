@@ -20,6 +20,7 @@ mod lifecycle;
 mod main_path;
 mod namespaces;
 mod probes;
+mod rollouts;
 mod routing;
 mod sources;
 
