@@ -13,6 +13,7 @@ mod drift;
 mod endpoints;
 mod faults;
 mod foreign;
+mod going;
 mod input;
 mod joining;
 mod leaving;
@@ -23,6 +24,7 @@ mod probes;
 mod rollouts;
 mod routing;
 mod sources;
+mod timeline;
 
 use std::net::IpAddr;
 use std::sync::Arc;
