@@ -1,11 +1,14 @@
 //! Processes that are killed, and API servers that stop and freeze.
 
-use crds::v1alpha1::MemberCluster;
-use e2e::installed::NAMESPACE;
+use crds::v1alpha1::{InferenceServer, MemberCluster};
+use e2e::installed::{NAMESPACE, condition};
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Api;
 use kube::api::ListParams;
 
+use super::endpoints::{agents, without_agent};
+use super::lifecycle::in_member;
 use super::{SOON, SliceWatch, alone, endpoints, server, serving, slices};
 
 const HUB: [(&str, &str); 1] = [("app.kubernetes.io/name", "inferfleet-hub")];
@@ -113,35 +116,31 @@ async fn an_agent_that_is_killed_and_comes_back_makes_no_slice_event() {
 #[tokio::test]
 async fn a_server_deleted_while_an_agent_is_dead_is_cleaned_up_when_it_returns() {
     let fleet = alone().await;
-    serving(&fleet, "late", &["east"]).await;
+    serving(&fleet, "late", &["east", "west"]).await;
     let (hub, east) = (fleet.hub(), fleet.member("east").unwrap());
-    let first = kill(east, &AGENT).await;
-    back(east, &AGENT, first).await;
-    let second = kill(east, &AGENT).await;
-    let api: Api<crds::v1alpha1::InferenceServer> =
-        Api::namespaced(hub.client().await.unwrap(), "late");
+    without_agent(&fleet, "east").await;
+    let api: Api<InferenceServer> = Api::namespaced(hub.client().await.unwrap(), "late");
     api.delete("hello", &kube::api::DeleteParams::default())
         .await
         .unwrap();
-    back(east, &AGENT, second).await;
-    e2e::wait::until(
-        api,
-        "hello",
-        SOON,
-        |server: Option<&crds::v1alpha1::InferenceServer>| server.is_none(),
-    )
-    .await
-    .unwrap();
-    let placements: Api<crds::v1alpha1::ServerPlacement> =
-        Api::namespaced(east.client().await.unwrap(), "late");
-    assert!(
-        placements
-            .list(&ListParams::default())
-            .await
-            .unwrap()
-            .items
-            .is_empty()
-    );
+    // The one that is there is done, the one that is away is waited for, and has all that it had.
+    let waits = |server: &InferenceServer| {
+        let clusters = server.status.iter().flat_map(|status| &status.clusters);
+        let held: Vec<_> = clusters.map(|of| of.cluster_id.as_str()).collect();
+        server.metadata.deletion_timestamp.is_some()
+            && held == ["east"]
+            && condition(server, "Cleanup").is_some_and(|one| one.message.contains("east"))
+    };
+    fleet.server_until("late", "hello", waits).await.unwrap();
+    let west = fleet.member("west").unwrap();
+    assert_eq!(in_member(west, "late").await, Vec::<String>::new());
+    assert_eq!(in_member(east, "late").await.len(), 7);
+
+    agents(&fleet, "east", 1).await;
+    let gone = |server: Option<&InferenceServer>| server.is_none();
+    e2e::wait::until(api, "hello", SOON, gone).await.unwrap();
+    assert_eq!(in_member(east, "late").await, Vec::<String>::new());
+    fleet.connected("east").await.unwrap();
 }
 
 #[tokio::test]
@@ -154,7 +153,7 @@ async fn a_member_whose_api_server_freezes_or_stops_holds_up_no_other() {
     let mut changed = server("frozen", &["east", "west"]);
     changed.spec.replicas = 2;
     fleet.apply(&changed).await.unwrap();
-    let west_done = |server: &crds::v1alpha1::InferenceServer| {
+    let west_done = |server: &InferenceServer| {
         let clusters = server.status.iter().flat_map(|status| &status.clusters);
         let done = clusters
             .into_iter()
@@ -165,13 +164,18 @@ async fn a_member_whose_api_server_freezes_or_stops_holds_up_no_other() {
         .server_until("frozen", "hello", west_done)
         .await
         .unwrap();
+    // Nor does it hold up another server.
+    let mut another = server("frozen", &["west"]);
+    another.metadata.name = Some("another".to_owned());
+    fleet.apply(&another).await.unwrap();
+    fleet.ready("frozen", "another").await.unwrap();
     east.resume_api_server().await.unwrap();
     fleet.ready("frozen", "hello").await.unwrap();
 
     east.stop_api_server().await.unwrap();
     changed.spec.replicas = 1;
     fleet.apply(&changed).await.unwrap();
-    let west_done = |server: &crds::v1alpha1::InferenceServer| {
+    let west_done = |server: &InferenceServer| {
         let clusters = server.status.iter().flat_map(|status| &status.clusters);
         let done = clusters
             .into_iter()
@@ -184,38 +188,66 @@ async fn a_member_whose_api_server_freezes_or_stops_holds_up_no_other() {
         .unwrap();
     east.restart_api_server().await.unwrap();
     fleet.ready("frozen", "hello").await.unwrap();
-    assert_eq!(
-        watch.seen(),
-        Vec::<String>::new(),
-        "east served all the while"
-    );
+    let seen = watch.seen();
+    let of_hello: Vec<_> = seen
+        .iter()
+        .filter(|line| line.starts_with("hello-"))
+        .collect();
+    assert_eq!(of_hello, [""; 0], "east served all the while");
 }
 
 #[tokio::test]
 async fn the_hubs_own_api_server_may_come_and_go() {
     let fleet = alone().await;
     serving(&fleet, "headless", &["east", "west"]).await;
-    let hub = fleet.hub();
-    let before = slices(hub, "headless")
-        .await
-        .get("hello-endpoints-east-ipv4-0")
+    let (hub, east) = (fleet.hub(), fleet.member("east").unwrap());
+    let api = slices(hub, "headless").await;
+    let of_west = "hello-endpoints-west-ipv4-0";
+    let west_before = api.get(of_west).await.unwrap();
+    let started = restarts(hub, &HUB).await;
+    hub.stop_api_server().await.unwrap();
+    // Without it, what was routed is routed on, and what happens in a member is not lost.
+    let answer = fleet.ask("/headless/hello/v1/models").await.unwrap();
+    assert_eq!(answer.status(), 200);
+    let address = east.other_gateway_address(52).unwrap().ip();
+    east.set_gateway_address(address).await.unwrap();
+    let gateways: Api<gateway_api::gateways::Gateway> =
+        Api::namespaced(east.client().await.unwrap(), "infra");
+    let wanted = address.to_string();
+    let moved = |gateway: Option<&gateway_api::gateways::Gateway>| {
+        let addresses = gateway.and_then(|gateway| gateway.status.as_ref()?.addresses.as_ref());
+        addresses.is_some_and(|addresses| addresses.iter().any(|one| one.value == wanted))
+    };
+    e2e::wait::until(gateways, "public", SOON, moved)
         .await
         .unwrap();
     hub.restart_api_server().await.unwrap();
-    let api = slices(hub, "headless").await;
-    let look = || async { Ok(api.get("hello-endpoints-east-ipv4-0").await?) };
-    let after = e2e::wait::eventually("the slice", SOON, look)
+
+    let published = |slice: Option<&EndpointSlice>| {
+        slice.is_some_and(|slice| endpoints(slice) == [(address, true)])
+    };
+    e2e::wait::until(api.clone(), "hello-endpoints-east-ipv4-0", SOON, published)
         .await
         .unwrap();
-    assert_eq!(endpoints(&after), endpoints(&before));
-    assert_eq!(
-        after.metadata.resource_version,
-        before.metadata.resource_version
-    );
     let mut changed = server("headless", &["east", "west"]);
     changed.spec.replicas = 2;
     fleet.apply(&changed).await.unwrap();
     fleet.ready("headless", "hello").await.unwrap();
+    // Nothing of that was west's, and the hub that came through it is the one of before.
+    let west_now = api.get(of_west).await.unwrap();
+    assert_eq!(
+        west_now.metadata.resource_version,
+        west_before.metadata.resource_version
+    );
+    assert_eq!(restarts(hub, &HUB).await, started);
+    let first = east.gateway_address().ip();
+    east.set_gateway_address(first).await.unwrap();
+    let restored = |slice: Option<&EndpointSlice>| {
+        slice.is_some_and(|slice| endpoints(slice) == [(first, true)])
+    };
+    e2e::wait::until(api, "hello-endpoints-east-ipv4-0", SOON, restored)
+        .await
+        .unwrap();
 }
 
 /// The name of the hub's Pod.

@@ -67,12 +67,30 @@ async fn owner(cluster: &Cluster) -> ConfigMap {
     api.create(&PostParams::default(), &owner).await.unwrap()
 }
 
-/// One of each kind that is in the way in the hub, and of each step in a member.
-async fn all(hub: &Cluster, east: &Cluster) -> Vec<Foreign> {
-    let (in_hub, in_east) = (owner(hub).await, owner(east).await);
-    let (in_hub, in_east) = (Some(&in_hub), Some(&in_east));
+/// What is in the way in the hub: one of each kind, and a Service of nobody.
+async fn in_hub(hub: &Cluster) -> Vec<Foreign> {
+    let owner = owner(hub).await;
+    let owner = Some(&owner);
     let service = json!({"spec": {"ports": [{"port": 1234}]}});
     let slice = json!({"addressType": "IPv4", "endpoints": [{"addresses": ["203.0.113.9"]}]});
+    let route = json!({"spec": {"hostnames": ["theirs.example.com"]}});
+    let publishes = |server| (server, "EndpointPublish");
+    let (nobodys, one) = (publishes("nobodys"), publishes("service"));
+    let leads = ("route", "DiscoveryRouteProvision");
+    let of_slice = publishes("slice");
+    vec![
+        foreign::<Service>(hub, nobodys, "nobodys-endpoints", None, service.clone()).await,
+        foreign::<Service>(hub, one, "service-endpoints", owner, service).await,
+        foreign::<EndpointSlice>(hub, of_slice, "slice-endpoints-east-ipv4-0", owner, slice).await,
+        foreign::<HttpRoute>(hub, leads, "route-discovery-0", owner, route).await,
+    ]
+}
+
+/// What is in the way in a member: one for each step, and a Service.
+async fn in_member(east: &Cluster) -> Vec<Foreign> {
+    let owner = owner(east).await;
+    let owner = Some(&owner);
+    let service = json!({"spec": {"ports": [{"port": 1234}]}});
     let route = json!({"spec": {"hostnames": ["theirs.example.com"]}});
     let deployment = json!({"spec": {
         "replicas": 0,
@@ -82,66 +100,16 @@ async fn all(hub: &Cluster, east: &Cluster) -> Vec<Foreign> {
             "spec": {"containers": [{"name": "theirs", "image": "test.invalid/theirs:1"}]},
         },
     }});
-    let (publish, lead) = ("EndpointPublish", "DiscoveryRouteProvision");
-    let provision = "BackendProvision";
+    let models = json!({"data": {"theirs": "kept"}});
+    let provisions = |server| (server, "BackendProvision");
+    let (runs, backend) = (provisions("deployment"), provisions("backend"));
+    let lists = ("models", "ModelConfigProvision");
+    let leads = ("traffic", "TrafficRouteProvision");
     vec![
-        foreign::<Service>(
-            hub,
-            ("of-nobody", publish),
-            "of-nobody-endpoints",
-            None,
-            service.clone(),
-        )
-        .await,
-        foreign::<Service>(
-            hub,
-            ("service", publish),
-            "service-endpoints",
-            in_hub,
-            service.clone(),
-        )
-        .await,
-        foreign::<EndpointSlice>(
-            hub,
-            ("slice", publish),
-            "slice-endpoints-east-ipv4-0",
-            in_hub,
-            slice,
-        )
-        .await,
-        foreign::<HttpRoute>(
-            hub,
-            ("route", lead),
-            "route-discovery-0",
-            in_hub,
-            route.clone(),
-        )
-        .await,
-        foreign::<Deployment>(
-            east,
-            ("deployment", provision),
-            "deployment",
-            in_east,
-            deployment,
-        )
-        .await,
-        foreign::<Service>(east, ("backend", provision), "backend", in_east, service).await,
-        foreign::<ConfigMap>(
-            east,
-            ("models", "ModelConfigProvision"),
-            "models-model-config",
-            in_east,
-            json!({"data": {}}),
-        )
-        .await,
-        foreign::<HttpRoute>(
-            east,
-            ("traffic", "TrafficRouteProvision"),
-            "traffic-traffic-0",
-            in_east,
-            route,
-        )
-        .await,
+        foreign::<Deployment>(east, runs, "deployment", owner, deployment).await,
+        foreign::<Service>(east, backend, "backend", owner, service).await,
+        foreign::<ConfigMap>(east, lists, "models-model-config", owner, models).await,
+        foreign::<HttpRoute>(east, leads, "traffic-traffic-0", owner, route).await,
     ]
 }
 
@@ -149,7 +117,8 @@ async fn all(hub: &Cluster, east: &Cluster) -> Vec<Foreign> {
 async fn an_object_of_somebody_else_is_never_touched_and_its_owner_is_named() {
     let fleet = shared().await;
     namespace(&fleet, NAMES).await;
-    let all = all(fleet.hub(), fleet.member("east").unwrap()).await;
+    let mut all = in_hub(fleet.hub()).await;
+    all.extend(in_member(fleet.member("east").unwrap()).await);
     for one in &all {
         let mut wanted = server(NAMES, &["east"]);
         wanted.metadata.name = Some(one.server.to_owned());

@@ -1,18 +1,26 @@
 //! Servers that leave their parts running, servers that are emptied, and clusters that leave.
 
+use crds::labels;
 use crds::v1alpha1::{
     DeletionPolicy, InferenceServer, MemberCluster, ServerPlacement, ServerState,
 };
 use e2e::{Cluster, Installed};
+use gateway_api::apis::standard::httproutes::HttpRoute;
+use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, ListParams};
-use kube::{Api, ResourceExt};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service, ServiceAccount};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::{Api, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use serde_json::json;
 
 use super::endpoints::{agents, without_agent};
 use super::lifecycle::{empty, in_member};
 use super::main_path::pod_uids;
 use super::{SOON, alone, namespace, server, serving, shared};
+
+/// Holds a record that was told to go.
+const PIN: &str = "e2e.inferfleet.io/pin";
 
 async fn servers(fleet: &Installed, namespace: &str) -> Api<InferenceServer> {
     Api::namespaced(fleet.hub().client().await.unwrap(), namespace)
@@ -25,7 +33,25 @@ async fn delete(fleet: &Installed, namespace: &str) {
     e2e::wait::until(api, "hello", SOON, gone).await.unwrap();
 }
 
-/// The Deployment is there, serves with the same Pods, and is nobody's.
+/// An object is there, and is nobody's.
+async fn has_no_mark<K>(client: &kube::Client, namespace: &str, name: &str) -> K
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+        + Clone
+        + std::fmt::Debug
+        + DeserializeOwned,
+{
+    let api: Api<K> = Api::namespaced(client.clone(), namespace);
+    let left = api.get(name).await.unwrap();
+    let kind = K::kind(&());
+    assert_eq!(left.owner_references(), [], "{kind}");
+    assert_eq!(left.labels().get(labels::MANAGED_BY), None, "{kind}");
+    let hash = left.annotations().get("inferfleet.io/applied-hash");
+    assert_eq!(hash, None, "{kind}");
+    left
+}
+
+/// Everything is there and is nobody's, and the Deployment serves with the same Pods.
 async fn is_let_go(cluster: &Cluster, namespace: &str, pods: &std::collections::BTreeSet<String>) {
     let client = cluster.client().await.unwrap();
     let placements: Api<ServerPlacement> = Api::namespaced(client.clone(), namespace);
@@ -37,11 +63,11 @@ async fn is_let_go(cluster: &Cluster, namespace: &str, pods: &std::collections::
     )
     .await
     .unwrap();
-    let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
-    let left = deployments.get("hello").await.unwrap();
-    assert_eq!(left.owner_references(), []);
-    assert_eq!(left.labels().get("app.kubernetes.io/managed-by"), None);
-    assert_eq!(left.annotations().get("inferfleet.io/applied-hash"), None);
+    has_no_mark::<Service>(&client, namespace, "hello").await;
+    has_no_mark::<ServiceAccount>(&client, namespace, "hello").await;
+    has_no_mark::<ConfigMap>(&client, namespace, "hello-model-config").await;
+    has_no_mark::<HttpRoute>(&client, namespace, "hello-traffic-0").await;
+    let left = has_no_mark::<Deployment>(&client, namespace, "hello").await;
     assert_eq!(left.status.unwrap().ready_replicas, Some(1));
     let found: Api<Pod> = Api::namespaced(client, namespace);
     let found = found.list(&ListParams::default()).await.unwrap();
@@ -154,6 +180,66 @@ async fn a_cluster_that_leaves_is_emptied_first_and_can_join_again() {
 
     fleet.join("west", west).await.unwrap();
     fleet.ready("left", "hello").await.unwrap();
+}
+
+/// Returns once the hub has so many sessions, which only it can count.
+async fn until_sessions(fleet: &Installed, count: u32) {
+    let line = format!("inferfleet_hub_sessions {count}");
+    let counted = || async {
+        let metrics = super::main_path::metrics(fleet).await;
+        anyhow::ensure!(metrics.lines().any(|one| one == line), "not {line}");
+        Ok(())
+    };
+    e2e::wait::eventually("sessions", SOON, counted)
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_cluster_that_leaves_its_parts_leaves_them_running_and_its_session_ends_with_its_record()
+{
+    let fleet = alone().await;
+    serving(&fleet, "let-go", &["east", "west"]).await;
+    let west = fleet.member("west").unwrap();
+    let pods = pod_uids(west, "let-go").await;
+    until_sessions(&fleet, 2).await;
+    let records: Api<MemberCluster> = Api::all(fleet.hub().client().await.unwrap());
+    let orphan = Patch::Merge(json!({
+        "metadata": {"finalizers": [labels::LEAVE, PIN]},
+        "spec": {"deletionPolicy": "Orphan"},
+    }));
+    records
+        .patch("west", &PatchParams::default(), &orphan)
+        .await
+        .unwrap();
+    records
+        .delete("west", &DeleteParams::default())
+        .await
+        .unwrap();
+    // As long as the record is there, for whatever reason, the session is.
+    let released =
+        |record: Option<&MemberCluster>| record.is_some_and(|record| record.finalizers() == [PIN]);
+    e2e::wait::until(records.clone(), "west", SOON, released)
+        .await
+        .unwrap();
+    is_let_go(west, "let-go", &pods).await;
+    until_sessions(&fleet, 2).await;
+    let unpinned = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    records
+        .patch("west", &PatchParams::default(), &unpinned)
+        .await
+        .unwrap();
+    until_sessions(&fleet, 1).await;
+    assert_eq!(
+        fleet.ask("/let-go/hello/v1/models").await.unwrap().status(),
+        200
+    );
+
+    // For whoever comes next. What was let go is in nobody's way.
+    fleet.apply(&server("let-go", &["east"])).await.unwrap();
+    fleet.join("west", west).await.unwrap();
+    fleet.ready("let-go", "hello").await.unwrap();
+    is_let_go(west, "let-go", &pods).await;
 }
 
 #[tokio::test]

@@ -63,7 +63,7 @@ pub(crate) async fn in_member(cluster: &Cluster, namespace: &str) -> Vec<String>
 }
 
 /// Everything of ours in the hub's namespace.
-async fn in_hub(hub: &Cluster, namespace: &str) -> Vec<String> {
+pub(crate) async fn in_hub(hub: &Cluster, namespace: &str) -> Vec<String> {
     let mut all = ours::<Service>(hub, namespace).await;
     all.extend(ours::<EndpointSlice>(hub, namespace).await);
     all.extend(ours::<HttpRoute>(hub, namespace).await);

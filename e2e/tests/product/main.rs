@@ -13,6 +13,7 @@ mod drift;
 mod endpoints;
 mod faults;
 mod foreign;
+mod going;
 mod input;
 mod joining;
 mod leaving;
@@ -20,8 +21,10 @@ mod lifecycle;
 mod main_path;
 mod namespaces;
 mod probes;
+mod rollouts;
 mod routing;
 mod sources;
+mod timeline;
 
 use std::net::IpAddr;
 use std::sync::Arc;

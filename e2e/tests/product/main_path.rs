@@ -7,9 +7,9 @@ use crds::labels;
 use e2e::installed::NAMESPACE;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::events::v1::Event;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::ListParams;
 use kube::{Api, ResourceExt};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{SOON, alone, endpoints, server, serving, shared, slices};
 
@@ -283,25 +283,21 @@ async fn a_changed_gateway_address_reaches_the_hubs_slice_without_a_timer() {
     );
 }
 
-#[tokio::test]
-async fn a_changed_server_is_changed_in_its_members() {
-    let fleet = shared().await;
-    serving(&fleet, "changed", &["east", "west"]).await;
-    let api: Api<crds::v1alpha1::InferenceServer> =
-        Api::namespaced(fleet.hub().client().await.unwrap(), "changed");
-    let patch = Patch::Merge(json!({"spec": {"replicas": 2}}));
-    api.patch("hello", &PatchParams::default(), &patch)
+/// What the hub counts.
+pub(crate) async fn metrics(fleet: &e2e::Installed) -> String {
+    let pods: Api<Pod> = Api::namespaced(fleet.hub().client().await.unwrap(), NAMESPACE);
+    let pod = pods
+        .get(&super::faults::hub_pod(fleet).await)
         .await
         .unwrap();
-    let ready = fleet.ready("changed", "hello").await.unwrap();
-    assert_eq!(ready.status.unwrap().summary.replicas.text, "4/4");
-    for name in ["east", "west"] {
-        assert_eq!(
-            pod_uids(fleet.member(name).unwrap(), "changed").await.len(),
-            2,
-            "{name}"
-        );
-    }
+    let address = pod.status.unwrap().pod_ip.unwrap();
+    let address = std::net::SocketAddr::new(address.parse().unwrap(), 8080);
+    fleet
+        .hub()
+        .get(address, "/metrics")
+        .await
+        .unwrap()
+        .into_body()
 }
 
 #[tokio::test]
@@ -337,24 +333,16 @@ async fn events_and_metrics_tell_what_happened() {
         .await
         .unwrap();
     until_told("ReadyTrue").await;
-    let pods: Api<Pod> = Api::namespaced(hub.client().await.unwrap(), NAMESPACE);
-    let pod = pods
-        .get(&super::faults::hub_pod(&fleet).await)
-        .await
-        .unwrap();
-    let address = pod.status.unwrap().pod_ip.unwrap();
-    let address = std::net::SocketAddr::new(address.parse().unwrap(), 8080);
-    let metrics = hub.get(address, "/metrics").await.unwrap();
+    let metrics = metrics(&fleet).await;
     for line in [
         "inferfleet_hub_sessions 2",
         "inferfleet_hub_endpoints{state=\"ready\"}",
         "inferfleet_hub_reconciles_total",
         "inferfleet_hub_servers_waiting",
     ] {
-        assert!(metrics.body().contains(line), "{line}: {}", metrics.body());
+        assert!(metrics.contains(line), "{line}: {metrics}");
     }
     let propagated = metrics
-        .body()
         .lines()
         .find_map(|line| line.strip_prefix("inferfleet_hub_endpoint_propagation_seconds_count "));
     let propagated: u64 = propagated.unwrap().parse().unwrap();
