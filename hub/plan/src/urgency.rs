@@ -55,6 +55,7 @@ pub fn urgency(before: Option<&InferenceServerStatus>, after: &InferenceServerSt
         || lost
         || failed(before) != failed(after)
         || (is_new(after) && !is_new(before))
+        || is_written_but_for_the_late(before, after)
         || names_more(before, after)
     {
         Urgency::AtOnce
@@ -95,12 +96,35 @@ fn is_written(status: &InferenceServerStatus) -> bool {
     !status.conditions.is_empty() && !status.conditions.iter().any(waits)
 }
 
+/// Is a generation written everywhere but where the last one was not either? Who is late already keeps no other's news waiting.
+fn is_written_but_for_the_late(
+    before: &InferenceServerStatus,
+    after: &InferenceServerStatus,
+) -> bool {
+    let (late, open) = (unwritten(before), unwritten(after));
+    before.observed_generation != after.observed_generation
+        && !open.is_empty()
+        && open.is_subset(&late)
+        && open.len() < after.clusters.len()
+}
+
+/// The clusters whose agents have not written what they were told.
+fn unwritten(status: &InferenceServerStatus) -> BTreeSet<&str> {
+    let clusters = status.clusters.iter();
+    let open = clusters.filter(|cluster| {
+        [reason::APPLYING, reason::APPLY_FAILED].contains(&cluster.reason.as_str())
+    });
+    open.map(|cluster| cluster.cluster_id.as_str()).collect()
+}
+
 /// Does a status name a cluster that one before it does not?
 fn names_more(before: &InferenceServerStatus, after: &InferenceServerStatus) -> bool {
-    let named = |status: &InferenceServerStatus| -> BTreeSet<String> {
+    fn named(status: &InferenceServerStatus) -> BTreeSet<&str> {
         let clusters = status.clusters.iter();
-        clusters.map(|cluster| cluster.cluster_id.clone()).collect()
-    };
+        clusters
+            .map(|cluster| cluster.cluster_id.as_str())
+            .collect()
+    }
     !before.conditions.is_empty() && !named(after).is_subset(&named(before))
 }
 

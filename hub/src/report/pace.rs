@@ -1,8 +1,8 @@
 //! When the status of a server is written that nobody waits for at once.
 //!
-//! What tells of an obstacle goes within a second, with what comes meanwhile. What only tells of progress does so as well, as
-//! long as few servers have such news: in a rush the API server has better things to take, and each server's news wait for
-//! more.
+//! What tells of an obstacle goes within a second of the last status. What only tells of progress waits a second for more of
+//! it, as long as few servers have such news: in a rush the API server has better things to take, and each server's news wait
+//! for more.
 
 use std::{
     collections::BTreeMap,
@@ -56,12 +56,13 @@ impl Pace {
         let turn = by_server.entry(server.clone()).or_default();
         let waiting = *turn.waiting.get_or_insert(now);
         let soon = turn.written.unwrap_or(waiting) + PAUSE;
+        let together = waiting + PAUSE;
         let late = waiting + RUSH_PAUSE;
         let due = match urgency {
             Urgency::AtOnce => now,
             Urgency::Obstacle => soon,
             Urgency::Progress if turn.is_put_off => late,
-            Urgency::Progress if now < soon => soon,
+            Urgency::Progress if now < together => together,
             Urgency::Progress => {
                 let is_rush = *used_until > now + PROGRESS_EVERY * (PROGRESS_AT_ONCE - 1);
                 turn.is_put_off = is_rush;
@@ -125,19 +126,28 @@ mod tests {
 
     #[test]
     fn what_is_on_its_way_is_told_once_a_second_and_what_a_person_waits_for_at_once() {
-        for urgency in [Urgency::Progress, Urgency::Obstacle] {
-            let pace = Pace::default();
-            let server = key("llama");
-            assert_eq!(ask(&pace, &server, urgency, at(100)), Some(at(1000)));
-            assert_eq!(ask(&pace, &server, urgency, at(700)), Some(at(400)));
-            assert_eq!(ask(&pace, &server, urgency, at(1100)), None);
-            assert_eq!(ask(&pace, &server, urgency, at(1200)), Some(at(900)));
-            assert_eq!(ask(&pace, &server, Urgency::AtOnce, at(1300)), None);
-            assert_eq!(ask(&pace, &server, urgency, at(2200)), Some(at(100)));
-            assert_eq!(ask(&pace, &server, urgency, at(2300)), None);
-            // After a time without news they need not wait.
-            assert_eq!(ask(&pace, &server, urgency, at(9000)), None);
-        }
+        let pace = Pace::default();
+        let server = key("llama");
+        let tell = |urgency, now| ask(&pace, &server, urgency, at(now));
+        assert_eq!(tell(Urgency::Progress, 100), Some(at(1000)));
+        assert_eq!(tell(Urgency::Progress, 700), Some(at(400)));
+        assert_eq!(tell(Urgency::Progress, 1100), None);
+        assert_eq!(tell(Urgency::Progress, 1200), Some(at(1000)));
+        assert_eq!(tell(Urgency::AtOnce, 1300), None);
+        // More of its kind may come, however long ago the last news were.
+        assert_eq!(tell(Urgency::Progress, 9000), Some(at(1000)));
+    }
+
+    #[test]
+    fn an_obstacle_is_told_at_once_where_nothing_was_for_a_second() {
+        let pace = Pace::default();
+        let server = key("llama");
+        let tell = |urgency, now| ask(&pace, &server, urgency, at(now));
+        assert_eq!(tell(Urgency::Obstacle, 100), Some(at(1000)));
+        assert_eq!(tell(Urgency::AtOnce, 1300), None);
+        assert_eq!(tell(Urgency::Obstacle, 2200), Some(at(100)));
+        assert_eq!(tell(Urgency::Obstacle, 2300), None);
+        assert_eq!(tell(Urgency::Obstacle, 9000), None);
     }
 
     #[test]
@@ -172,8 +182,8 @@ mod tests {
             None
         );
         assert_eq!(ask(&pace, &servers[41], Urgency::AtOnce, at(25_000)), None);
-        // All but those two, whose next news have begun to wait.
-        assert_eq!(tell(Urgency::Progress, 30_000).0, 48);
+        // All but those twelve whose next news have begun to wait.
+        assert_eq!(tell(Urgency::Progress, 30_000).0, 38);
     }
 
     #[test]

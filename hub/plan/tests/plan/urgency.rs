@@ -97,3 +97,23 @@ fn a_cluster_that_is_new_to_the_status_is_remembered_at_once() {
     let forgotten = urgency(Some(&after), &before);
     assert_eq!(forgotten, Urgency::Obstacle, "fewer are well");
 }
+
+#[test]
+fn a_cluster_that_is_late_already_keeps_no_others_news_waiting() {
+    let mut given = healthy();
+    given.add_south(1);
+    for name in ["east", "west", "south"] {
+        let starting = step(State::Unknown, "Starting", "they start");
+        given.placement(name).steps.insert(Step::Health, starting);
+    }
+    given.placement("south").current = false;
+    let late = given.plan().status;
+    given.server.metadata.generation = Some(2);
+    given.placement("west").current = false;
+    let begun = given.plan().status;
+    assert_eq!(urgency(Some(&late), &begun), Urgency::Progress);
+    given.placement("west").current = true;
+    let written = given.plan().status;
+    assert_eq!(urgency(Some(&late), &written), Urgency::AtOnce);
+    assert_eq!(urgency(Some(&written), &written), Urgency::Progress);
+}
