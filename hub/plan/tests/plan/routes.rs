@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crds::v1alpha1::GatewayReference;
+use crds::v1alpha1::{GatewayReference, RouteParent};
 use serde_json::json;
 
 use crate::given::{Given, cluster, condition, healthy, judged, server, serving};
@@ -187,4 +187,21 @@ fn a_class_of_several_clusters_weighs_their_sum() {
             ("llama-endpoints-w3".to_owned(), Some(6)),
         ]
     );
+}
+
+#[test]
+fn the_gateways_of_a_server_are_its_own_or_the_hubs() {
+    let mut given = healthy();
+    let gateways = |given: &Given| {
+        let found = hub_plan::routes::gateways(&given.server, given.gateway.as_ref());
+        found.into_iter().collect::<Vec<_>>()
+    };
+    let named = |namespace: &str, name: &str| vec![(namespace.to_owned(), name.to_owned())];
+    assert_eq!(gateways(&given), named("infra", "public"));
+    given.server.spec.routing.parent_refs = vec![RouteParent {
+        namespace: None,
+        name: "own".to_owned(),
+        section_name: None,
+    }];
+    assert_eq!(gateways(&given), named("team", "own"));
 }
