@@ -100,4 +100,12 @@ mod tests {
             prop_assert!(after.values().all(|shard| shard.len() <= CAPACITY));
         }
     }
+
+    #[test]
+    fn no_shard_takes_more_than_it_can_whatever_was_in_it() {
+        let before = (0..=100).map(|thing| (thing, 0)).collect();
+        let sizes = shards(0..=100, &before, CAPACITY);
+        let sizes: Vec<_> = sizes.values().map(BTreeSet::len).collect();
+        assert_eq!(sizes, [100, 1]);
+    }
 }
