@@ -17,7 +17,7 @@ use kube::{
     Api, Resource, ResourceExt,
     api::{Patch, PatchParams},
 };
-use operator::cache::ObjectKey;
+use operator::{apply::is_refusal, cache::ObjectKey};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -75,10 +75,7 @@ impl Error {
     /// What it comes to for a step that depends on what was to be written.
     pub fn verdict(&self, step: &'static str) -> Verdict {
         let is_refused = match self {
-            Self::Refused { source, .. } => matches!(
-                source.as_ref(),
-                kube::Error::Api(status) if matches!(status.code, 400 | 403 | 404 | 422)
-            ),
+            Self::Refused { source, .. } => is_refusal(source),
             Self::Full(_) => true,
         };
         if is_refused {

@@ -67,12 +67,10 @@ impl Error {
     /// When to try again.
     pub fn retry(&self) -> Retry {
         match self {
-            Self::Apply { .. } | Self::Delete { .. } => match self.code() {
-                Some(400 | 403 | 404 | 422) => Retry::OnChange,
-                // 409 as well: gone, changed or replaced meanwhile; the watch may have said so before this plan failed.
-                Some(_) | None => Retry::Later,
-            },
-            Self::NameConflict { .. } => Retry::OnChange,
+            Self::Apply { source, .. } | Self::Delete { source, .. } if !is_refusal(source) => {
+                Retry::Later
+            }
+            Self::Apply { .. } | Self::Delete { .. } | Self::NameConflict { .. } => Retry::OnChange,
         }
     }
 
@@ -115,6 +113,12 @@ impl Error {
             Self::NameConflict { .. } => self.to_string(),
         }
     }
+}
+
+/// Does the API server refuse a request for good? A conflict passes: gone, changed or replaced meanwhile; the watch may have said
+/// so before this plan failed.
+pub fn is_refusal(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if matches!(status.code, 400 | 403 | 404 | 422))
 }
 
 /// Applies an object as `manager`. `live` is what the cache holds of it.

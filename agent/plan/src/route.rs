@@ -60,7 +60,7 @@ impl Routing for PathRouting {
     fn doubt(&self, input: &PlacementInput<'_>) -> Option<Doubt> {
         let route = input.route(&names::traffic_route(&input.placement.name_any(), 0))?;
         let listener = gateway::listener(input).ok()?;
-        let parent = of_gateway(route, &listener)?;
+        let (parent, _) = of_gateway(route, &listener)?;
         let generation = route.metadata.generation?;
         let seen = parent.conditions.iter();
         let seen = seen.filter(|condition| [ACCEPTED, RESOLVED_REFS].contains(&&*condition.type_));
@@ -186,15 +186,17 @@ fn service(name: &str) -> HttpRouteRulesBackendRefs {
 /// What the gateway says of the route. What it said of an older generation stands while that is yes: a rewrite of our own
 /// must not look like a failure, since the gateway serves the older one until it has taken or refused the newer.
 fn verdict(route: &HttpRoute, listener: &Listener<'_>) -> Verdict {
-    let Some(parent) = of_gateway(route, listener) else {
-        let message = format!(
-            "HTTPRoute {} waits for {} to accept it: is its controller running?",
-            route.name_any(),
-            gateway_name(listener)
-        );
-        return Verdict::unknown(TRAFFIC_ROUTE_PROVISION, reason::ROUTE_PENDING, message);
-    };
-    entry_verdict(parent, route, listener)
+    of_gateway(route, listener).map_or_else(
+        || {
+            let message = format!(
+                "HTTPRoute {} waits for {} to accept it: is its controller running?",
+                route.name_any(),
+                gateway_name(listener)
+            );
+            Verdict::unknown(TRAFFIC_ROUTE_PROVISION, reason::ROUTE_PENDING, message)
+        },
+        |(_, verdict)| verdict,
+    )
 }
 
 fn gateway_name(listener: &Listener<'_>) -> String {
@@ -207,12 +209,13 @@ fn gateway_name(listener: &Listener<'_>) -> String {
 fn of_gateway<'a>(
     route: &'a HttpRoute,
     listener: &Listener<'_>,
-) -> Option<&'a HttpRouteStatusParents> {
+) -> Option<(&'a HttpRouteStatusParents, Verdict)> {
     let parents = route.status.iter().flat_map(|status| &status.parents);
     parents
         .filter(|parent| is_ours(parent, route, listener))
         .filter(|parent| condition(parent, ACCEPTED).is_some())
-        .max_by_key(|parent| entry_verdict(parent, route, listener).state)
+        .map(|parent| (parent, entry_verdict(parent, route, listener)))
+        .max_by_key(|(_, verdict)| verdict.state)
 }
 
 fn is_ours(parent: &HttpRouteStatusParents, route: &HttpRoute, listener: &Listener<'_>) -> bool {
