@@ -3,7 +3,7 @@
 use crds::{
     condition::{TRAFFIC_ROUTE_PROVISION, Verdict},
     labels,
-    metadata::written,
+    metadata::{VERDICT_SECONDS, doubted},
     names, reason,
     v1alpha1::ServerPlacement,
 };
@@ -15,7 +15,7 @@ use gateway_api::httproutes::{
     HttpRouteRulesFiltersUrlRewritePathType, HttpRouteRulesMatches, HttpRouteRulesMatchesPath,
     HttpRouteRulesMatchesPathType, HttpRouteSpec, HttpRouteStatusParents,
 };
-use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::SignedDuration};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 
 use crate::{
@@ -28,9 +28,6 @@ use crate::{
 
 const ACCEPTED: &str = "Accepted";
 const RESOLVED_REFS: &str = "ResolvedRefs";
-/// For how long a Gateway's yes to an older generation of the route stands before it is doubted. Gateways take a route within
-/// seconds.
-const VERDICT_SECONDS: i64 = 60;
 
 /// One route by path: the routing of an agent that is given no other.
 #[derive(Clone, Copy, Debug, Default)]
@@ -73,9 +70,7 @@ impl Routing for PathRouting {
             parent.controller_name
         );
         Some(Doubt {
-            from: written(&route.metadata)?
-                .checked_add(SignedDuration::from_secs(VERDICT_SECONDS))
-                .ok()?,
+            from: doubted(&route.metadata)?,
             verdict: Verdict::unknown(TRAFFIC_ROUTE_PROVISION, reason::ROUTE_PENDING, message),
         })
     }

@@ -1,18 +1,14 @@
 //! What the Gateways say of the discovery routes.
 
-use crds::{metadata, reason};
+use crds::{
+    metadata::{VERDICT_SECONDS, doubted},
+    reason,
+};
 use gateway_api::httproutes::{HttpRoute, HttpRouteParentRefs, HttpRouteStatusParents};
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
 
 use super::{gateway_name, is_weightless, names, parents, refused};
-use crate::{
-    drain::after,
-    facts::{Facts, StepFacts},
-};
-
-/// For how long a Gateway's yes to an older generation of a route stands: a rewrite must not look like a failure, and a
-/// controller that has stopped must not look well for ever. Gateways take a route within seconds.
-const VERDICT_SECONDS: u32 = 60;
+use crate::facts::{Facts, StepFacts};
 
 /// What is said of the routes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -150,8 +146,7 @@ fn of_entry(parent: &HttpRouteStatusParents, route: &HttpRoute, at: &str, now: T
         match judged(&parent.conditions, kind, generation) {
             Judged::Yes => {}
             Judged::Yet(seen) => {
-                due = metadata::written(&route.metadata)
-                    .map(|written| after(written, VERDICT_SECONDS));
+                due = doubted(&route.metadata);
                 if due.is_some_and(|due| due <= now) {
                     return late(parent, seen, route, at).into();
                 }
