@@ -29,6 +29,16 @@ impl Clock {
         }
     }
 
+    /// The clock of a hub that has run for that long already.
+    #[cfg(test)]
+    pub(crate) fn running_for(elapsed: Duration) -> Self {
+        let Self { instant, timestamp } = Self::start();
+        Self {
+            instant: instant.checked_sub(elapsed).unwrap(),
+            timestamp,
+        }
+    }
+
     /// Time since the start, monotonic.
     #[expect(
         clippy::disallowed_methods,

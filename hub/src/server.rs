@@ -12,7 +12,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use crds::{
     condition::{CLEANUP, VALIDATION, Verdict},
     labels,
-    v1alpha1::{GatewayReference, InferenceServer},
+    v1alpha1::{GatewayReference, InferenceServer, InferenceServerStatus},
 };
 use hub_plan::{
     facts::{Facts, GatewayName},
@@ -129,7 +129,11 @@ impl Reconciler {
             metrics.failed(reason);
         }
         // The status speaks of what is published: it comes with what has to wait for its turn, unless something has failed.
-        if let (Some(wait), []) = (outcome.wait(), outcome.failures.as_slice()) {
+        let rest = outcome.wait().filter(|_| outcome.failures.is_empty());
+        let now = self.parts.clock.elapsed();
+        if let Some(wait) = self.pace.hold(&key, rest, now) {
+            let status = self.status(&pass, &pass.server, &pass.steps);
+            self.put_off(&pass, status);
             return Next::After(wait);
         }
         metrics.published(&key, Some(&pass.plan));
@@ -219,8 +223,11 @@ impl Reconciler {
         }
         resolver.resolve(key, &mut clusters);
         prober.answers(&server, &mut clusters);
+        let uid = server.metadata.uid.as_deref().unwrap_or_default();
+        let waiting = self.pace.waiting(key, uid);
         let facts = Facts {
             server: &server,
+            waiting: waiting.as_deref(),
             profile: profile.as_deref(),
             clusters,
             gateway: self.parts.gateway.as_ref(),
@@ -290,8 +297,7 @@ impl Reconciler {
         steps: &[Verdict],
     ) -> Result<Option<Duration>, report::Error> {
         let key = &pass.key;
-        let mut status = pass.plan.status(server, steps, self.parts.clock.now());
-        self.parts.plugin.finish(pass, &mut status);
+        let status = self.status(pass, server, steps);
         if server.status.as_ref() == Some(&status) {
             self.pace.rest(key);
             return Ok(None);
@@ -299,6 +305,7 @@ impl Reconciler {
         let urgency = urgency(server.status.as_ref(), &status);
         let now = self.parts.clock.elapsed();
         if let Some(wait) = self.pace.wait(key, urgency, now) {
+            self.put_off(pass, status);
             return Ok(Some(wait));
         }
         let before = server.status.as_ref();
@@ -313,6 +320,24 @@ impl Reconciler {
         let of = server.object_ref(&());
         self.events.of_server(key, &of, before, after).await;
         Ok(None)
+    }
+
+    /// The status that the steps came to.
+    fn status(
+        &self,
+        pass: &Pass,
+        server: &InferenceServer,
+        steps: &[Verdict],
+    ) -> InferenceServerStatus {
+        let mut status = pass.plan.status(server, steps, self.parts.clock.now());
+        self.parts.plugin.finish(pass, &mut status);
+        status
+    }
+
+    /// Keeps a status of the server that the pass looked at until its turn comes.
+    fn put_off(&self, pass: &Pass, status: InferenceServerStatus) {
+        let uid = pass.server.metadata.uid.as_deref().unwrap_or_default();
+        self.pace.put_off(&pass.key, uid, status);
     }
 
     /// Lets the server go, and puts down whom has to be told of it later.

@@ -105,6 +105,7 @@ impl World {
         let slices = self.observed.slices.iter().map(AsRef::as_ref);
         Facts {
             server: &self.server,
+            waiting: None,
             profile: Some(&self.profile),
             clusters: self.clusters.iter().cloned().collect(),
             gateway: Some(gateway()),

@@ -373,7 +373,7 @@ impl Cluster {
 }
 
 fn previous<'a>(facts: &'a Facts<'_>, name: &ClusterName) -> Option<&'a ClusterStatus> {
-    let status = facts.server.status.as_ref()?;
+    let status = facts.last_status()?;
     let current = Some(status.observed_generation) == facts.server.metadata.generation;
     let mut clusters = status.clusters.iter().filter(|_| current);
     clusters.find(|cluster| cluster.cluster_id == name.as_str())

@@ -105,7 +105,7 @@ fn unless_quiet(facts: &Facts<'_>, targets: &[&Cluster], verdict: Verdict) -> Ve
     {
         return verdict;
     }
-    let status = facts.server.status.as_ref();
+    let status = facts.last_status();
     let mut conditions = status.iter().flat_map(|status| &status.conditions);
     let before = conditions.find(|condition| {
         condition.type_ == verdict.kind

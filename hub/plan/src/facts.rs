@@ -9,7 +9,9 @@ use std::{
 use crds::{
     ClusterName,
     condition::State,
-    v1alpha1::{GatewayReference, InferenceServer, Replicas, RuntimeProfile},
+    v1alpha1::{
+        GatewayReference, InferenceServer, InferenceServerStatus, Replicas, RuntimeProfile,
+    },
 };
 use gateway_api::httproutes::HttpRoute;
 use ipnet::IpNet;
@@ -26,6 +28,8 @@ use crate::{memory::PublishedEndpoint, probe::ProbeFacts};
 pub struct Facts<'a> {
     /// The server.
     pub server: &'a InferenceServer,
+    /// A later status than the server's, which waits for its turn to be written.
+    pub waiting: Option<&'a InferenceServerStatus>,
     /// The RuntimeProfile that it names, if there is one.
     pub profile: Option<&'a RuntimeProfile>,
     /// Every target, and every other cluster that holds or may hold a placement of this server.
@@ -309,6 +313,11 @@ impl StepFacts {
 }
 
 impl Facts<'_> {
+    /// What was last planned to be said of the server.
+    pub(crate) fn last_status(&self) -> Option<&InferenceServerStatus> {
+        self.waiting.or(self.server.status.as_ref())
+    }
+
     /// Is the server being deleted?
     pub(crate) fn is_deleted(&self) -> bool {
         self.server.metadata.deletion_timestamp.is_some()

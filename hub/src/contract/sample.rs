@@ -71,6 +71,7 @@ pub(super) fn plan(
     };
     let facts = Facts {
         server: &server,
+        waiting: None,
         profile: None,
         clusters: clusters(sample),
         gateway: Some(&gateway),

@@ -2,14 +2,15 @@
 //!
 //! What tells of an obstacle goes within a second of the last status. What only tells of progress waits a second for more of
 //! it, as long as few servers have such news: in a rush the API server has better things to take, and each server's news wait
-//! for more.
+//! for more. A status that waits is kept: what it tells of a cluster may be the last that is heard of it for a while.
 
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
+use crds::v1alpha1::InferenceServerStatus;
 use hub_plan::urgency::Urgency;
 use operator::cache::ObjectKey;
 
@@ -17,6 +18,8 @@ use operator::cache::ObjectKey;
 const PAUSE: Duration = Duration::from_secs(1);
 /// Progress is told within this time, whatever the rush.
 const RUSH_PAUSE: Duration = Duration::from_secs(30);
+/// What is published may keep a status waiting for no longer: where clusters come and go all the time, some of it always waits.
+const HOLD: Duration = Duration::from_secs(5);
 /// Outside of a rush as many statuses tell of progress, of all servers together: one in this time,
 const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 /// and so many more after a time without.
@@ -43,12 +46,16 @@ struct Turn {
     waiting: Option<Duration>,
     /// It waits for the rush to be over.
     is_put_off: bool,
+    /// Since when it waits for what is published to be what it speaks of.
+    held: Option<Duration>,
+    /// What waits, and of which UID it speaks.
+    news: Option<(String, Arc<InferenceServerStatus>)>,
 }
 
 impl Pace {
     /// How long a status has to wait that is to be written now; `None`: not at all.
     pub fn wait(&self, server: &ObjectKey, urgency: Urgency, now: Duration) -> Option<Duration> {
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut turns = self.turns();
         let Turns {
             by_server,
             used_until,
@@ -77,6 +84,37 @@ impl Pace {
         (now < due).then(|| due.saturating_sub(now))
     }
 
+    /// How long a status has to wait for the rest of what is published, which comes after `rest`; `None`: no longer.
+    pub fn hold(
+        &self,
+        server: &ObjectKey,
+        rest: Option<Duration>,
+        now: Duration,
+    ) -> Option<Duration> {
+        let mut turns = self.turns();
+        let turn = turns.by_server.entry(server.clone()).or_default();
+        let Some(rest) = rest else {
+            turn.held = None;
+            return None;
+        };
+        let until = *turn.held.get_or_insert(now) + HOLD;
+        (now < until).then(|| rest.min(until.saturating_sub(now)))
+    }
+
+    /// Keeps a status that waits for its turn.
+    pub fn put_off(&self, server: &ObjectKey, uid: &str, status: InferenceServerStatus) {
+        let mut turns = self.turns();
+        let turn = turns.by_server.entry(server.clone()).or_default();
+        turn.news = Some((uid.to_owned(), Arc::new(status)));
+    }
+
+    /// The status of the server of that UID that waits for its turn.
+    pub fn waiting(&self, server: &ObjectKey, uid: &str) -> Option<Arc<InferenceServerStatus>> {
+        let turns = self.turns();
+        let (of, status) = turns.by_server.get(server)?.news.as_ref()?;
+        (of == uid).then(|| Arc::clone(status))
+    }
+
     /// The status was written: nothing waits any more.
     pub fn written(&self, server: &ObjectKey, now: Duration) {
         self.put(server, Some(now));
@@ -88,7 +126,7 @@ impl Pace {
     }
 
     fn put(&self, server: &ObjectKey, written: Option<Duration>) {
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut turns = self.turns();
         let turn = turns.by_server.entry(server.clone()).or_default();
         *turn = Turn {
             written: written.or(turn.written),
@@ -98,8 +136,11 @@ impl Pace {
 
     /// The server is gone.
     pub fn forget(&self, server: &ObjectKey) {
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        turns.by_server.remove(server);
+        self.turns().by_server.remove(server);
+    }
+
+    fn turns(&self) -> MutexGuard<'_, Turns> {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -197,6 +238,37 @@ mod tests {
         pace.rest(&server);
         let wait = ask(&pace, &server, Urgency::Progress, at(5000));
         assert_eq!(wait, Some(at(1000)));
+    }
+
+    #[test]
+    fn what_is_published_keeps_a_status_waiting_for_a_while_and_no_longer() {
+        let pace = Pace::default();
+        let server = key("llama");
+        let hold = |now| pace.hold(&server, Some(at(700)), at(now));
+        assert_eq!(hold(0), Some(at(700)));
+        assert_eq!(hold(4600), Some(at(400)));
+        assert_eq!(hold(5000), None);
+        assert_eq!(hold(5100), None);
+        pace.written(&server, at(5100));
+        assert_eq!(hold(5200), Some(at(700)));
+        assert_eq!(pace.hold(&server, None, at(6000)), None);
+        assert_eq!(hold(11_000), Some(at(700)), "it began to wait anew");
+    }
+
+    #[test]
+    fn what_waits_is_kept_for_the_server_that_it_speaks_of_until_it_is_told() {
+        let pace = Pace::default();
+        let server = key("llama");
+        assert_eq!(pace.waiting(&server, "1"), None);
+        let status = InferenceServerStatus {
+            observed_generation: 7,
+            ..InferenceServerStatus::default()
+        };
+        pace.put_off(&server, "1", status.clone());
+        let waiting = |uid| pace.waiting(&server, uid).as_deref().cloned();
+        assert_eq!((waiting("1"), waiting("2")), (Some(status), None));
+        pace.written(&server, at(100));
+        assert_eq!(waiting("1"), None);
     }
 
     #[test]

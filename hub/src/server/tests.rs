@@ -21,6 +21,9 @@ use crate::{
     routing::{GatewayRoutes, Routing},
 };
 
+/// How long the hub has run when a test begins.
+const RUNS_FOR: Duration = Duration::from_mins(1);
+
 /// One step, which says the same each time that it is taken.
 struct Step {
     ran: Result<Again, Failure>,
@@ -73,7 +76,7 @@ fn reconciler(
     api: &FakeApi,
     plugin: impl FnOnce(&Arc<dyn Publisher>, &Arc<dyn Routing>) -> Arc<dyn ServerPlugin>,
 ) -> Arc<Reconciler> {
-    let (caches, clock) = (api.caches(), Clock::start());
+    let (caches, clock) = (api.caches(), Clock::running_for(RUNS_FOR));
     let metrics = Arc::new(Metrics::new(clock));
     let applier = Arc::new(Applier::new(api.client(), clock, Arc::clone(&metrics)));
     let publisher = DiscoverySlices::new(caches.clone(), Arc::clone(&applier), clock);
@@ -148,6 +151,30 @@ async fn a_failure_is_in_the_status_though_other_writes_wait_for_their_turn() {
     let said = step.map(|step| (step["status"].clone(), step["message"].clone()));
     let expected = ("False".into(), "EndpointSlice team/llama-west: no".into());
     assert_eq!(said, Some(expected));
+}
+
+#[tokio::test]
+async fn a_status_waits_for_what_is_published_but_not_while_some_of_it_always_waits() {
+    let api = api();
+    let wait = Duration::from_millis(700);
+    let step: actors::Actor = Arc::new(Step {
+        ran: Ok(Again::After(wait)),
+        runs: AtomicUsize::new(0),
+    });
+    let steps = Arc::new(Steps::new(vec![step]).unwrap());
+    let reconciler = reconciler(&api, |_, _| steps);
+    let pass = || Arc::clone(&reconciler).reconcile(key());
+    assert_eq!(pass().await, Next::After(wait));
+    let server = api.get("llama").unwrap();
+    let uid = server["metadata"]["uid"].as_str().unwrap();
+    let waiting = reconciler.pace.waiting(&key(), uid).unwrap();
+    let step = waiting.conditions.iter().find(|step| step.type_ == "Step");
+    assert_eq!(step.unwrap().reason, "Pending", "it is kept");
+    // It began to wait when the hub started.
+    reconciler.pace.forget(&key());
+    reconciler.pace.hold(&key(), Some(wait), Duration::ZERO);
+    let within = Some(wait);
+    assert_eq!(pass().await, Next::Recheck { within });
 }
 
 /// Has its say when the steps have been taken.

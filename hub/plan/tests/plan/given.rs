@@ -35,6 +35,7 @@ use serde_json::json;
 #[derive(Debug)]
 pub(crate) struct Given {
     pub(crate) server: InferenceServer,
+    pub(crate) waiting: Option<InferenceServerStatus>,
     pub(crate) profile: Option<RuntimeProfile>,
     pub(crate) clusters: BTreeMap<ClusterName, ClusterFacts>,
     pub(crate) gateway: Option<GatewayReference>,
@@ -113,6 +114,7 @@ pub(crate) fn west(given: &Given) -> Cluster {
 pub(crate) fn healthy() -> Given {
     let mut given = Given {
         server: server(&[("east", 1), ("west", 1)]),
+        waiting: None,
         profile: Some(profile()),
         clusters: [
             (cluster("east"), serving("203.0.113.1")),
@@ -267,6 +269,7 @@ impl Given {
         let slices = self.observed.slices.iter().map(AsRef::as_ref);
         Facts {
             server: &self.server,
+            waiting: self.waiting.as_ref(),
             profile: self.profile.as_ref(),
             clusters: self.clusters.clone(),
             gateway: self.gateway.as_ref(),

@@ -202,6 +202,24 @@ fn a_restart_of_the_hub_writes_no_status_within_the_grace() {
 }
 
 #[test]
+fn what_a_cluster_said_last_stands_in_silence_though_the_status_with_it_is_still_to_be_written() {
+    let mut given = fleet();
+    let well = given.plan().status;
+    let west = given.cluster("west").placement.as_mut().unwrap();
+    west.current = false;
+    let written = given.plan().status;
+    assert_eq!(condition(&written, "BackendProvision"), "Unknown Applying");
+    given.server.status = Some(written.clone());
+    given.hush("west");
+    assert_eq!(given.plan().status, written);
+    given.waiting = Some(well);
+    let status = given.plan().status;
+    assert_eq!(condition(&status, "BackendProvision"), "True Provisioned");
+    let states: Vec<_> = status.clusters.iter().map(|west| west.state).collect();
+    assert_eq!(states, [ClusterState::Serving; 2]);
+}
+
+#[test]
 fn a_specification_that_changes_during_silence_is_not_called_ready() {
     let mut given = fleet();
     given.hush("west");
