@@ -1,5 +1,6 @@
 //! Passes over one server, with steps of a test's own.
 
+mod logs;
 mod namespaces;
 mod turns;
 

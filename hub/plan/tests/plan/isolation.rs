@@ -55,6 +55,19 @@ fn clusters_that_fell_silent_one_after_the_other_are_lost() {
 }
 
 #[test]
+fn at_once_is_within_one_grace() {
+    for (earlier, expected) in [(40, "ready"), (41, "down")] {
+        let mut given = fleet();
+        given.hush("west");
+        given.fleet.silent_since = vec![given.now - seconds(earlier); 9];
+        given.fleet.silent_since.push(given.now);
+        given.pass(60);
+        let west = format!("west 203.0.113.2 {expected}");
+        assert_eq!(endpoints(&given.plan())[1], west, "{earlier} s earlier");
+    }
+}
+
+#[test]
 fn what_was_lost_before_stays_so_when_the_hub_suspects_itself() {
     let mut given = fleet();
     given.hush("west");

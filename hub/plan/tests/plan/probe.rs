@@ -182,7 +182,9 @@ fn an_answer_beats_silence_for_twice_the_grace() {
     given.pass(79);
     assert_eq!(endpoints(&given.plan()), WELL);
     given.pass(1);
-    assert_eq!(endpoints(&given.plan()), WELL, "it is asked again");
+    let plan = given.plan();
+    assert_eq!(endpoints(&plan), WELL, "it is asked again");
+    assert_eq!(due(&plan, given.now), Some(40));
     answer(&mut given, "west", Some("no answer"));
     assert_eq!(endpoints(&given.plan())[1], "west 203.0.113.2 down");
 }
