@@ -53,6 +53,28 @@ fn what_only_tells_how_far_things_are_on_their_way_is_progress() {
 }
 
 #[test]
+fn each_of_what_a_person_waits_for_is_told_at_once_by_itself() {
+    let mut given = healthy();
+    let ready = given.plan().status;
+    let mut starts = |name: &str, replicas| {
+        given.placement(name).replicas.ready = replicas;
+        let starting = step(State::Unknown, "Starting", "they start");
+        given.placement(name).steps.insert(Step::Health, starting);
+        given.plan().status
+    };
+    let one_starts = starts("west", 1);
+    let all_start = starts("east", 1);
+    starts("east", 0);
+    let none_serves = starts("west", 0);
+    let said = |before, after| urgency(Some(before), after);
+    // It is available before and after.
+    assert_eq!(said(&ready, &one_starts), Urgency::AtOnce);
+    assert_eq!(said(&one_starts, &ready), Urgency::AtOnce);
+    // It is ready neither before nor after.
+    assert_eq!(said(&all_start, &none_serves), Urgency::AtOnce);
+}
+
+#[test]
 fn what_stands_in_the_way_is_more_than_progress() {
     let mut given = healthy();
     for name in ["east", "west"] {
