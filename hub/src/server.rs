@@ -132,7 +132,8 @@ impl Reconciler {
         let rest = outcome.wait().filter(|_| outcome.failures.is_empty());
         let now = self.parts.clock.elapsed();
         if let Some(wait) = self.pace.hold(&key, rest, now) {
-            let status = self.status(&pass, &pass.server, &pass.steps);
+            // What is kept tells how things are once that is written.
+            let status = self.status(&pass, &pass.server, &pass.plan.steps);
             self.put_off(&pass, status);
             return Next::After(wait);
         }
@@ -312,7 +313,13 @@ impl Reconciler {
         let before = before.map_or(&[][..], |status| &status.conditions);
         let after = &status.conditions;
         let patch = json!({"metadata": {"uid": server.metadata.uid}, "status": status});
-        let written = report::patch_status(&self.servers_of(server), server, &patch).await?;
+        let written = match report::patch_status(&self.servers_of(server), server, &patch).await {
+            Ok(written) => written,
+            Err(error) => {
+                self.put_off(pass, status);
+                return Err(error);
+            }
+        };
         self.parts.caches.servers.note(written);
         self.pace.written(key, now);
         report::transitions(server, before, after);

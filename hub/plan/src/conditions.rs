@@ -19,10 +19,11 @@ mod traffic_route_provision;
 mod validation;
 
 use crds::{
-    condition::{State, Verdict},
+    condition::{ENDPOINT_PUBLISH, State, Verdict},
     reason,
     v1alpha1::InferenceServer,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::{
     clusters::Cluster,
@@ -110,6 +111,7 @@ fn unless_quiet(facts: &Facts<'_>, targets: &[&Cluster], verdict: Verdict) -> Ve
     let before = conditions.find(|condition| {
         condition.type_ == verdict.kind
             && condition.observed_generation == facts.server.metadata.generation
+            && !is_of_a_write(condition)
     });
     match before.map(|before| (before, State::parse(&before.status))) {
         Some((before, Some(state))) => {
@@ -117,6 +119,17 @@ fn unless_quiet(facts: &Facts<'_>, targets: &[&Cluster], verdict: Verdict) -> Ve
         }
         Some((_, None)) | None => verdict,
     }
+}
+
+/// Is it what the hub's own writing of endpoints came to? That is found out anew each time.
+fn is_of_a_write(condition: &Condition) -> bool {
+    let reasons = [
+        reason::PUBLISHING,
+        reason::APPLY_FAILED,
+        reason::APPLY_REFUSED,
+        reason::NAME_CONFLICT,
+    ];
+    condition.type_ == ENDPOINT_PUBLISH && reasons.contains(&condition.reason.as_str())
 }
 
 /// One condition over all clusters: False if any is, else Unknown if any is, else True.

@@ -82,12 +82,24 @@ pub(crate) fn parents(
 
 /// The Services that routes lead to.
 pub fn services<'a>(routes: impl IntoIterator<Item = &'a HttpRoute>) -> BTreeSet<&'a str> {
-    let routes = routes.into_iter();
-    routes
-        .flat_map(|route| route.spec.rules.iter().flatten())
+    let found = backends_of(routes);
+    found.map(|backend| backend.name.as_str()).collect()
+}
+
+/// Those of them that take a share of the traffic.
+pub fn weighed<'a>(routes: impl IntoIterator<Item = &'a HttpRoute>) -> BTreeSet<&'a str> {
+    // A backend without a weight has that of 1 (Gateway API).
+    let weighed = backends_of(routes).filter(|backend| backend.weight.unwrap_or(1) > 0);
+    weighed.map(|backend| backend.name.as_str()).collect()
+}
+
+fn backends_of<'a>(
+    routes: impl IntoIterator<Item = &'a HttpRoute>,
+) -> impl Iterator<Item = &'a HttpRouteRulesBackendRefs> {
+    let rules = routes.into_iter().flat_map(|route| route.spec.rules.iter());
+    rules
+        .flatten()
         .flat_map(|rule| rule.backend_refs.iter().flatten())
-        .map(|backend| backend.name.as_str())
-        .collect()
 }
 
 /// The Gateways that the routes of a server attach to, `default` where it names none.

@@ -160,26 +160,38 @@ impl Publisher for DiscoverySlices {
     }
 
     /// Each Service that the routes name is there, and leads somewhere if it is to. While the routes are to leave a Service, each
-    /// cluster has to be in those that they go on to.
+    /// cluster has to be in those that they go on to. Where there are several, no share of the traffic goes to one before
+    /// something is ready in it: a slice may have to wait for its turn.
     fn is_published(&self, publication: &Publication<'_>) -> bool {
         let plan = publication.plan;
         let observed = self.caches.discovery(publication.server);
         let services = observed.services.iter().map(|service| &service.metadata);
         let services = staying(services);
-        let slices = staying(observed.slices.iter().map(|slice| &slice.metadata));
+        let there = observed
+            .slices
+            .iter()
+            .filter(|slice| stays(&slice.metadata));
+        let there: BTreeMap<_, _> = there.map(|slice| (slice.name_any(), slice)).collect();
         let wanted = routes::services(&plan.routes);
         let named = routes::services(observed.routes.iter().map(AsRef::as_ref));
         let moving = !named.is_subset(&wanted) || !plan.retired.slices.is_empty();
+        let weighed = match wanted.len() {
+            0 | 1 => BTreeSet::new(),
+            _ => routes::weighed(&plan.routes),
+        };
         wanted.into_iter().all(|service| {
             let of_service = |slice: &&EndpointSlice| {
                 let of = slice.labels().get(labels::SERVICE_NAME);
                 of.is_some_and(|of| of == service)
             };
             let planned: Vec<_> = plan.slices.iter().filter(of_service).collect();
-            let is_there = |slice: &&&EndpointSlice| slices.contains(&slice.name_any());
-            let there = planned.iter().filter(is_there).count();
-            let enough = there == planned.len() || (there > 0 && !moving);
-            services.contains(service) && enough
+            let there: Vec<_> = planned
+                .iter()
+                .filter_map(|slice| there.get(&slice.name_any()))
+                .collect();
+            let enough = there.len() == planned.len() || (!there.is_empty() && !moving);
+            let leads = !weighed.contains(service) || there.iter().any(|slice| is_ready(slice));
+            services.contains(service) && enough && leads
         })
     }
 
@@ -198,6 +210,15 @@ impl Publisher for DiscoverySlices {
     fn is_deleted(&self, server: &InferenceServer) -> bool {
         self.there(server).is_empty()
     }
+}
+
+/// Does anything in it take traffic?
+fn is_ready(slice: &EndpointSlice) -> bool {
+    let mut conditions = slice
+        .endpoints
+        .iter()
+        .filter_map(|one| one.conditions.as_ref());
+    conditions.any(|conditions| conditions.ready == Some(true))
 }
 
 /// The names of the objects that are not on their way out.

@@ -6,6 +6,7 @@ mod turns;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use axum::http::{Method, StatusCode};
 use crds::{condition::Verdict, v1alpha1::InferenceServerStatus};
 use futures::future::BoxFuture;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -169,13 +170,42 @@ async fn a_status_waits_for_what_is_published_but_not_while_some_of_it_always_wa
     let server = api.get("llama").unwrap();
     let uid = server["metadata"]["uid"].as_str().unwrap();
     let waiting = reconciler.pace.waiting(&key(), uid).unwrap();
-    let step = waiting.conditions.iter().find(|step| step.type_ == "Step");
-    assert_eq!(step.unwrap().reason, "Pending", "it is kept");
+    let mut kinds = waiting.conditions.iter().map(|condition| &condition.type_);
+    assert!(kinds.any(|kind| kind == VALIDATION), "the plan's is kept");
     // It began to wait when the hub started.
     reconciler.pace.forget(&key());
     reconciler.pace.hold(&key(), Some(wait), Duration::ZERO);
     let within = Some(wait);
     assert_eq!(pass().await, Next::Recheck { within });
+}
+
+#[tokio::test]
+async fn a_status_that_could_not_be_written_is_kept() {
+    let api = api();
+    api.refuse(Method::PATCH, "/llama/status", StatusCode::FORBIDDEN);
+    let failure = Failure {
+        reason: "Broken".to_owned(),
+        message: "no".to_owned(),
+        passing: false,
+        again: Again::OnEvent,
+    };
+    let step: actors::Actor = Arc::new(Step {
+        ran: Err(failure),
+        runs: AtomicUsize::new(0),
+    });
+    let steps = Arc::new(Steps::new(vec![step]).unwrap());
+    let reconciler = reconciler(&api, |_, _| steps);
+    let pass = || Arc::clone(&reconciler).reconcile(key());
+    let kept = || {
+        let server = api.get("llama").unwrap();
+        let uid = server["metadata"]["uid"].as_str().unwrap();
+        reconciler.pace.waiting(&key(), uid).is_some()
+    };
+    pass().await;
+    assert!(kept());
+    api.relent();
+    pass().await;
+    assert!(!kept());
 }
 
 /// Has its say when the steps have been taken.

@@ -32,14 +32,18 @@ fn reason(text: &str) -> String {
 
 /// A sentence. What can't be read is left out: in JSON, each control character would take six bytes of a status.
 fn message(text: &str) -> String {
-    let mut text = text.replace(char::is_control, " ");
+    let mut text = readable(text);
     text.truncate(text.floor_char_boundary(MESSAGE_MAX));
     text
 }
 
+fn readable(text: &str) -> String {
+    text.replace(char::is_control, " ")
+}
+
 /// A version, cut to what a status takes.
 pub(super) fn version(text: &str) -> String {
-    text.chars().take(VERSION_MAX).collect()
+    readable(text).chars().take(VERSION_MAX).collect()
 }
 
 /// Why a value was not applied; the field at fault goes into the sentence.
@@ -87,7 +91,9 @@ pub(super) fn endpoint(report: &v1::EndpointReport) -> EndpointFacts {
         .take(HOSTNAMES_MAX)
         .partition(|name| names::is_dns_name(name));
     let fit = report.addresses.iter().filter(is_short).chain(others);
-    let addresses: Vec<_> = fit.take(ADDRESSES_MAX).cloned().collect();
+    // What is no address is shown as it was written.
+    let fit = fit.take(ADDRESSES_MAX).map(|text| readable(text));
+    let addresses: Vec<_> = fit.collect();
     // A port beyond 16 bits is none, and an address without a port is no endpoint.
     let port = u16::try_from(report.port).unwrap_or_default();
     if port == 0 && !(addresses.is_empty() && hostnames.is_empty()) {
@@ -143,6 +149,21 @@ mod tests {
             assert!(size <= 2 * MESSAGE_MAX + 2, "{letter:?}: {size} bytes");
             assert!(message.len() > MESSAGE_MAX - 4, "{letter:?}");
         }
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_reaches_no_status() {
+        let report = v1::EndpointReport {
+            addresses: vec!["\u{1b}[2J".to_owned()],
+            hostnames: vec!["h\u{7}.example".to_owned()],
+            port: 80,
+            message: "m\u{1b}".to_owned(),
+            ..v1::EndpointReport::default()
+        };
+        let facts = endpoint(&report);
+        assert_eq!(facts.addresses, [" [2J", "h .example"]);
+        assert_eq!(facts.message, "m ");
+        assert_eq!(version("v1\u{1b}"), "v1 ");
     }
 
     #[test]

@@ -220,6 +220,25 @@ fn what_a_cluster_said_last_stands_in_silence_though_the_status_with_it_is_still
 }
 
 #[test]
+fn what_a_write_of_endpoints_came_to_is_not_said_again_in_silence() {
+    let mut given = fleet();
+    given.hush("west");
+    let reason = |given: &Given| {
+        let status = given.plan().status;
+        let condition = condition(&status, "EndpointPublish");
+        condition.rsplit(' ').next().unwrap().to_owned()
+    };
+    assert_eq!(reason(&given), "Provisioned");
+    for written in ["Publishing", "ApplyFailed", "ApplyRefused", "NameConflict"] {
+        let status = given.server.status.as_mut().unwrap();
+        let mut conditions = status.conditions.iter_mut();
+        let publish = conditions.find(|condition| condition.type_ == "EndpointPublish");
+        written.clone_into(&mut publish.unwrap().reason);
+        assert_eq!(reason(&given), "ClusterNotConnected", "{written}");
+    }
+}
+
+#[test]
 fn a_specification_that_changes_during_silence_is_not_called_ready() {
     let mut given = fleet();
     given.hush("west");

@@ -72,6 +72,16 @@ fn each_of_what_a_person_waits_for_is_told_at_once_by_itself() {
     assert_eq!(said(&one_starts, &ready), Urgency::AtOnce);
     // It is ready neither before nor after.
     assert_eq!(said(&all_start, &none_serves), Urgency::AtOnce);
+
+    let mut given = healthy();
+    let mut fails = |step, reason| {
+        given.fail("west", step, reason, "no");
+        given.plan().status
+    };
+    let one_step_fails = fails(Step::Backend, "ApplyRefused");
+    let another_fails = fails(Step::ModelConfig, "NameConflict");
+    assert_eq!(said(&one_step_fails, &another_fails), Urgency::AtOnce);
+    assert_eq!(said(&another_fails, &one_step_fails), Urgency::AtOnce);
 }
 
 #[test]
@@ -128,7 +138,19 @@ fn a_cluster_that_is_late_already_keeps_no_others_news_waiting() {
         let starting = step(State::Unknown, "Starting", "they start");
         given.placement(name).steps.insert(Step::Health, starting);
     }
-    given.placement("south").current = false;
+    let before = given.server.metadata.generation;
+    for name in ["east", "west", "south"] {
+        given.placement(name).current = false;
+    }
+    let all_late = given.plan().status;
+    given.server.metadata.generation = Some(2);
+    let begun = given.plan().status;
+    let nobody_has_written = urgency(Some(&all_late), &begun);
+    assert_eq!(nobody_has_written, Urgency::Progress);
+
+    given.server.metadata.generation = before;
+    given.placement("east").current = true;
+    given.placement("west").current = true;
     let late = given.plan().status;
     given.server.metadata.generation = Some(2);
     given.placement("west").current = false;

@@ -2,7 +2,7 @@
 
 use axum::http::{Method, StatusCode};
 use crds::condition::{ENDPOINT_PUBLISH, State};
-use hub_plan::Plan;
+use hub_plan::{Plan, facts::Observed};
 use operator::conditions::{Again, Engine, Pace as Steps};
 use serde_json::json;
 
@@ -239,5 +239,36 @@ async fn no_route_leaves_a_service_before_each_cluster_is_where_it_goes_on_to() 
         };
         let is_published = world.publisher.is_published(&publication);
         assert_eq!(is_published, goes_on, "{led_to}");
+    }
+}
+
+#[tokio::test]
+async fn no_share_of_the_traffic_goes_to_a_service_before_something_is_ready_in_it() {
+    for (ready, expected) in [(true, true), (false, false)] {
+        let mut server = contract::server("team", "llama");
+        for (target, weight) in server.spec.cluster_targets.iter_mut().zip([1, 3]) {
+            target.weight = weight;
+        }
+        let plan = contract::planned(&server, Observed::default());
+        let api = FakeApi::default();
+        for service in &plan.services {
+            api.put_owned(&server, SERVICES, json!(service));
+        }
+        // That of west waits for its turn to be as planned.
+        for slice in &plan.slices {
+            let mut slice = json!(slice);
+            if slice["metadata"]["labels"]["inferfleet.io/cluster"] == "west" {
+                slice["endpoints"][0]["conditions"]["ready"] = json!(ready);
+            }
+            api.put_owned(&server, SLICES, slice);
+        }
+        let world = World::of(api, server);
+        let publication = Publication {
+            server: &world.server,
+            plan: &plan,
+            routed: false,
+        };
+        let is_published = world.publisher.is_published(&publication);
+        assert_eq!(is_published, expected, "ready: {ready}");
     }
 }

@@ -5,7 +5,6 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use axum::http::{Method, StatusCode};
 use tracing_subscriber::fmt::MakeWriter;
 
 use super::*;

@@ -1,6 +1,5 @@
 //! A namespace that takes nothing new: it is being deleted, or gone.
 
-use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::*;
