@@ -40,6 +40,13 @@ pub(super) struct Blackhole {
     changes: u32,
 }
 
+/// What some changes of a server took.
+struct Half {
+    /// The first: beside a dead member, that of which nobody knows yet that it is dead.
+    first: Duration,
+    median: Duration,
+}
+
 /// What shows that a change is done.
 struct Run<'a> {
     dead: &'a Cluster,
@@ -87,16 +94,19 @@ impl Blackhole {
         Ok(self.verdict(&alone, &beside))
     }
 
-    /// The median of some changes of a server.
-    async fn half(&self, run: &mut Run<'_>, name: &str) -> Result<Duration> {
+    /// Some changes of a server.
+    async fn half(&self, run: &mut Run<'_>, name: &str) -> Result<Half> {
         let mut times = Vec::new();
         for _ in 0..self.changes {
             times.push(run.change(name).await?);
         }
-        Ok(times.into_iter().collect::<Samples>().median())
+        Ok(Half {
+            first: times.first().copied().unwrap_or_default(),
+            median: times.into_iter().collect::<Samples>().median(),
+        })
     }
 
-    async fn beside_the_dead(&self, run: &mut Run<'_>) -> Result<Duration> {
+    async fn beside_the_dead(&self, run: &mut Run<'_>) -> Result<Half> {
         run.dead.pause_api_server().await?;
         let half = self.half(run, ALL).await;
         run.dead.resume_api_server().await?;
@@ -104,27 +114,42 @@ impl Blackhole {
         half
     }
 
-    fn verdict(&self, alone: &[Duration], beside: &[Duration]) -> Verdict {
+    fn verdict(&self, alone: &[Half], beside: &[Half]) -> Verdict {
         say(&format!(
             "ms from the apply of a change until it is done in {} healthy members, medians of {}",
             self.healthy, self.changes
         ));
         let rows = alone.iter().zip(beside).zip(1..);
         show(
-            &["pair", "healthy alone", "beside a dead one", "ratio"],
-            rows.map(|((alone, beside), pair): ((&Duration, &Duration), u32)| {
+            &[
+                "pair",
+                "healthy alone",
+                "beside a dead one",
+                "ratio",
+                "first change",
+            ],
+            rows.map(|((alone, beside), pair): ((&Half, &Half), u32)| {
                 vec![
                     pair.to_string(),
-                    format!("{:.1}", milliseconds(*alone)),
-                    format!("{:.1}", milliseconds(*beside)),
-                    format!("{:.2}", ratio(*beside, *alone)),
+                    format!("{:.1}", milliseconds(alone.median)),
+                    format!("{:.1}", milliseconds(beside.median)),
+                    format!("{:.2}", ratio(beside.median, alone.median)),
+                    format!("{:.1}", milliseconds(beside.first)),
                 ]
             }),
         );
-        let floor = alone.iter().copied().collect::<Samples>().median();
-        let figure = beside.iter().copied().collect::<Samples>().median();
+        let median = |halves: &[Half], of: fn(&Half) -> Duration| {
+            halves.iter().map(of).collect::<Samples>().median()
+        };
+        let floor = median(alone, |half| half.median);
+        let figure = median(beside, |half| half.median);
+        let first = [alone, beside].map(|halves| median(halves, |half| half.first));
+        let [first_alone, first_beside] = first.map(milliseconds);
         let ratio = ratio(figure, floor);
-        let more = json!({"pairs": self.pairs, "healthy": self.healthy, "changes": self.changes});
+        let more = json!({
+            "pairs": self.pairs, "healthy": self.healthy, "changes": self.changes,
+            "first_alone": first_alone, "first_beside": first_beside,
+        });
         Verdict {
             bench: "blackhole",
             figure: milliseconds(figure),

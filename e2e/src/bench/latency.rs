@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use crds::condition::BACKEND_PROVISION;
+use crds::condition::{BACKEND_PROVISION, DISCOVERY_ROUTE_PROVISION, TRAFFIC_ROUTE_PROVISION};
 use crds::v1alpha1::InferenceServer;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
@@ -230,17 +230,26 @@ fn cluster(server: &DynamicObject, replicas: &str) -> Option<u64> {
     status.pointer(&path)?.as_u64()
 }
 
-/// Does the status say, of this generation, that the member holds all objects of so many replicas?
+/// Does the status say, of this generation, that the member holds all objects of so many replicas, and that both routes are
+/// accepted?
 fn holds_all(server: &DynamicObject, replicas: u32) -> bool {
     let Some(status) = server.data.get("status") else {
         return false;
     };
     let observed = status.get("observedGeneration").and_then(Value::as_i64);
     let conditions = status.get("conditions").and_then(Value::as_array);
-    let provisioned = conditions.into_iter().flatten().any(|condition| {
-        condition.get("type").and_then(Value::as_str) == Some(BACKEND_PROVISION)
-            && condition.get("status").and_then(Value::as_str) == Some("True")
-    });
+    let is_true = |kind: &str| {
+        conditions.into_iter().flatten().any(|condition| {
+            condition.get("type").and_then(Value::as_str) == Some(kind)
+                && condition.get("status").and_then(Value::as_str) == Some("True")
+        })
+    };
+    let steps = [
+        BACKEND_PROVISION,
+        TRAFFIC_ROUTE_PROVISION,
+        DISCOVERY_ROUTE_PROVISION,
+    ];
+    let provisioned = steps.into_iter().all(is_true);
     observed == server.metadata.generation
         && provisioned
         && cluster(server, "wanted") == Some(replicas.into())
