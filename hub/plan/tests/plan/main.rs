@@ -21,6 +21,7 @@ mod names;
 mod placements;
 mod probe;
 mod properties;
+mod quiet;
 mod ready;
 mod route_first;
 mod routes;

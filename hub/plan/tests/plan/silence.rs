@@ -27,7 +27,7 @@ impl Given {
     }
 
     /// The cluster is heard from now on.
-    fn back(&mut self, name: &str, address: &str) {
+    pub(crate) fn back(&mut self, name: &str, address: &str) {
         let silent = self.cluster(name).silent_since;
         self.fleet
             .silent_since
@@ -43,7 +43,7 @@ impl Given {
     }
 
     /// The hub starts anew: it has heard nobody.
-    fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         for name in ["east", "west"] {
             self.hush(name);
         }
@@ -190,64 +190,6 @@ fn a_restart_of_the_hub_changes_nothing_of_a_lost_cluster() {
 }
 
 #[test]
-fn a_restart_of_the_hub_writes_no_status_within_the_grace() {
-    let mut given = fleet();
-    let before = given.plan().status;
-    given.now += seconds(1_000);
-    given.restart();
-    given.now += seconds(5);
-    assert_eq!(given.plan().status, before);
-    given.back("east", "203.0.113.1");
-    assert_eq!(given.plan().status, before);
-}
-
-#[test]
-fn what_a_cluster_said_last_stands_in_silence_though_the_status_with_it_is_still_to_be_written() {
-    let mut given = fleet();
-    let well = given.plan().status;
-    let west = given.cluster("west").placement.as_mut().unwrap();
-    west.current = false;
-    let written = given.plan().status;
-    assert_eq!(condition(&written, "BackendProvision"), "Unknown Applying");
-    given.server.status = Some(written.clone());
-    given.hush("west");
-    assert_eq!(given.plan().status, written);
-    given.waiting = Some(well);
-    let status = given.plan().status;
-    assert_eq!(condition(&status, "BackendProvision"), "True Provisioned");
-    let states: Vec<_> = status.clusters.iter().map(|west| west.state).collect();
-    assert_eq!(states, [ClusterState::Serving; 2]);
-}
-
-#[test]
-fn what_a_write_of_endpoints_came_to_is_not_said_again_in_silence() {
-    let mut given = fleet();
-    given.hush("west");
-    let reason = |given: &Given| {
-        let status = given.plan().status;
-        let condition = condition(&status, "EndpointPublish");
-        condition.rsplit(' ').next().unwrap().to_owned()
-    };
-    assert_eq!(reason(&given), "Provisioned");
-    for written in ["Publishing", "ApplyFailed", "ApplyRefused", "NameConflict"] {
-        let status = given.server.status.as_mut().unwrap();
-        let mut conditions = status.conditions.iter_mut();
-        let publish = conditions.find(|condition| condition.type_ == "EndpointPublish");
-        written.clone_into(&mut publish.unwrap().reason);
-        assert_eq!(reason(&given), "ClusterNotConnected", "{written}");
-    }
-}
-
-#[test]
-fn a_specification_that_changes_during_silence_is_not_called_ready() {
-    let mut given = fleet();
-    given.hush("west");
-    given.server.metadata.generation = Some(4);
-    let status = given.plan().status;
-    assert_eq!(condition(&status, "Ready"), "Unknown ClusterNotConnected");
-}
-
-#[test]
 fn silence_never_takes_the_last_cluster_that_serves() {
     let mut given = fleet();
     given.hush("west");
@@ -337,6 +279,20 @@ fn a_cluster_that_was_lost_settles_before_it_takes_traffic_again() {
     given.pass(10);
     assert_eq!(endpoints(&given.plan()), WELL);
     assert_eq!(condition(&given.plan().status, "Ready"), "True Serving");
+}
+
+#[test]
+fn it_settles_also_while_its_agent_looks_for_its_gateway() {
+    let mut given = fleet();
+    given.hush("west");
+    given.pass(60);
+    given.back("west", "203.0.113.2");
+    let looks_for_it = given.cluster("west").endpoint.as_mut().unwrap();
+    looks_for_it.addresses.clear();
+    "Applying".clone_into(&mut looks_for_it.reason);
+    let plan = given.plan();
+    assert_eq!(endpoints(&plan)[1], "west 203.0.113.2 down");
+    assert_eq!(due(&plan, given.now), Some(10));
 }
 
 #[test]
