@@ -116,12 +116,14 @@ pub struct RoutingRule {
     /// The beginning of the paths that clients ask for, in whole elements: `/chat` is `/chat` and `/chat/…`.
     #[schemars(length(min = 1, max = 512))]
     #[x_kube(validation = Rule::new("self.matches('^/([A-Za-z0-9._~!$&()*+,;=:@-]+(/[A-Za-z0-9._~!$&()*+,;=:@-]+)*)?$')").message("must be an absolute path without an empty element and without a slash at its end"))]
+    #[x_kube(validation = Rule::new("!self.matches('/[.][.]?(/|$)')").message("must not have . or .. as an element"))]
     pub path: String,
 
     /// What takes its place at the runtime, such as `/v1/chat`.
     #[serde(default = "root")]
     #[schemars(length(min = 1, max = 512))]
     #[x_kube(validation = Rule::new("self.matches('^/([A-Za-z0-9._~!$&()*+,;=:@-]+(/[A-Za-z0-9._~!$&()*+,;=:@-]+)*)?$')").message("must be an absolute path without an empty element and without a slash at its end"))]
+    #[x_kube(validation = Rule::new("!self.matches('/[.][.]?(/|$)')").message("must not have . or .. as an element"))]
     pub to: String,
 
     /// How long a request may take here. As for the other paths when absent.

@@ -150,6 +150,31 @@ async fn a_bad_source_of_an_endpoint_gets_a_field_path_and_a_sentence() {
     }
 }
 
+#[tokio::test]
+async fn a_bad_route_gets_a_field_path_and_a_sentence() {
+    let fleet = shared().await;
+    for (routing, path, sentence) in [
+        (
+            json!({"rules": [{"path": "/default/hello/a/../../other"}]}),
+            "rules[0].path",
+            "must not have . or .. as an element",
+        ),
+        (
+            json!({"rules": [{"path": "/default/hello/a", "to": "/../../default/other"}]}),
+            "rules[0].to",
+            "must not have . or .. as an element",
+        ),
+        (
+            json!({"rules": [{"path": "/default/hello/%2e%2e"}]}),
+            "rules[0].path",
+            "must be an absolute path",
+        ),
+    ] {
+        let path = format!("spec.routing.{path}");
+        is_refused(&fleet, "/spec/routing", routing, &path, sentence).await;
+    }
+}
+
 /// The API server refuses that value, and says where and why.
 async fn is_refused(
     fleet: &e2e::Installed,
@@ -188,6 +213,10 @@ async fn good_input_is_taken() {
         (
             "/spec/resources/requests",
             json!({"cpu": 1, "memory": "1.5Gi", "nvidia.com/gpu": "2"}),
+        ),
+        (
+            "/spec/routing",
+            json!({"rules": [{"path": "/default/hello/.well-known/a..b", "to": "/..."}]}),
         ),
         ("/metadata/name", json!("x".repeat(53))),
         ("/spec/replicas", json!(0)),

@@ -107,6 +107,13 @@ pub fn refused(facts: &Facts<'_>) -> Vec<(String, String)> {
 fn reason(facts: &Facts<'_>, rule: &RoutingRule) -> Option<String> {
     let own = own_path(facts);
     let path = rule.path.as_str();
+    // Gateways resolve such elements (RFC 3986, section 6.2.2.3): what looks like the server's own may so become another's. The
+    // API server refuses a route with one in a match (Gateway API, `HTTPPathMatch`).
+    for (field, path) in [("path", path), ("to", &rule.to)] {
+        if path.split('/').any(|element| matches!(element, "." | "..")) {
+            return Some(format!("its {field} has . or .. as an element"));
+        }
+    }
     if path == MEMBERS || is_below(path, MEMBERS) {
         return Some(format!(
             "{MEMBERS}/... are the paths between hub and members"

@@ -23,6 +23,7 @@ mod probe;
 mod properties;
 mod quiet;
 mod ready;
+mod refused;
 mod route_first;
 mod routes;
 mod routing;
