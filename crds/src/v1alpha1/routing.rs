@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Routing {
-    /// The Gateways of the hub that the discovery routes attach to. Defaults to the one that the hub's chart names.
+    /// The Gateways of the hub that the discovery routes attach to. Defaults to the one that the hub's chart names. One that is
+    /// named without a listener is named with all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     pub parent_refs: Vec<RouteParent>,
@@ -44,6 +45,7 @@ pub struct RouteParent {
     /// Its namespace. The InferenceServer's own when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63))]
+    #[x_kube(validation = Rule::new("self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')").message("must be the name of a namespace: lower-case letters, digits and hyphens, a letter or digit at both ends"))]
     pub namespace: Option<String>,
 
     /// Its name.
@@ -53,12 +55,14 @@ pub struct RouteParent {
     /// One listener of it; all that accept the route when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
+    #[x_kube(validation = Rule::new("self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')").message("must be the name of a listener: lower-case letters, digits, hyphens and dots, a letter or digit at both ends of what is between dots"))]
     pub section_name: Option<String>,
 }
 
 /// How long a request may take (Gateway API, HTTPRouteTimeouts). Needs a Gateway API that has the field: 1.2 or later.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("!has(self.request) || !has(self.backendRequest) || duration(self.request) == duration('0s') || duration(self.backendRequest) <= duration(self.request)").message("backendRequest must not be longer than request, unless that is 0s"))]
 pub struct RouteTimeouts {
     /// From the request's first byte to the response's last, such as 30s; 0s is without end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -66,7 +70,7 @@ pub struct RouteTimeouts {
     #[x_kube(validation = Rule::new("self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$')").message("must be a Gateway API duration, such as 30s or 1m30s"))]
     pub request: Option<String>,
 
-    /// The same for one attempt at a member cluster.
+    /// The same for one attempt at a member cluster, and so no longer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 24))]
     #[x_kube(validation = Rule::new("self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$')").message("must be a Gateway API duration, such as 30s or 1m30s"))]

@@ -169,6 +169,21 @@ async fn a_bad_route_gets_a_field_path_and_a_sentence() {
             "rules[0].path",
             "must be an absolute path",
         ),
+        (
+            json!({"timeouts": {"request": "10s", "backendRequest": "20s"}}),
+            "timeouts",
+            "backendRequest must not be longer than request",
+        ),
+        (
+            json!({"parentRefs": [{"namespace": "Infra", "name": "public"}]}),
+            "parentRefs[0].namespace",
+            "must be the name of a namespace",
+        ),
+        (
+            json!({"parentRefs": [{"name": "public", "sectionName": "HTTP"}]}),
+            "parentRefs[0].sectionName",
+            "must be the name of a listener",
+        ),
     ] {
         let path = format!("spec.routing.{path}");
         is_refused(&fleet, "/spec/routing", routing, &path, sentence).await;
@@ -216,7 +231,8 @@ async fn good_input_is_taken() {
         ),
         (
             "/spec/routing",
-            json!({"rules": [{"path": "/default/hello/.well-known/a..b", "to": "/..."}]}),
+            json!({"timeouts": {"request": "0s", "backendRequest": "1h"},
+                "rules": [{"path": "/default/hello/.well-known/a..b", "to": "/..."}]}),
         ),
         ("/metadata/name", json!("x".repeat(53))),
         ("/spec/replicas", json!(0)),

@@ -4,9 +4,11 @@
 //! for those. A route takes few rules, so a group may have several routes; a rule stays in the route that it is in.
 
 mod filters;
+mod parents;
 mod rules;
 mod verdict;
 
+pub use parents::gateways;
 pub use rules::refused;
 pub use verdict::{Said, verdict};
 
@@ -14,24 +16,31 @@ use std::collections::BTreeSet;
 
 use crds::{
     names,
-    v1alpha1::{GatewayReference, InferenceServer, RouteParent},
+    v1alpha1::{InferenceServer, RouteTimeouts},
 };
-use gateway_api::httproutes::{
-    HttpRoute, HttpRouteParentRefs, HttpRouteRules, HttpRouteRulesBackendRefs,
-    HttpRouteRulesMatches, HttpRouteRulesMatchesPath, HttpRouteRulesMatchesPathType,
-    HttpRouteRulesTimeouts, HttpRouteSpec,
+use gateway_api::{
+    Duration,
+    httproutes::{
+        HttpRoute, HttpRouteRules, HttpRouteRulesBackendRefs, HttpRouteRulesMatches,
+        HttpRouteRulesMatchesPath, HttpRouteRulesMatchesPathType, HttpRouteRulesTimeouts,
+        HttpRouteSpec,
+    },
 };
 
-use self::rules::{Group, Rule, groups};
+use self::{
+    parents::{can_be, parents},
+    rules::{Group, Rule, groups},
+};
 use crate::{
     endpoints::{Discovery, PORT},
-    facts::{Facts, GatewayName},
+    facts::Facts,
     metadata, placements,
 };
 
-/// The routes of a server: none while the Gateway API is missing, no Gateway is set, or the namespace is refused.
+/// The routes of a server: none while the Gateway API is missing, no Gateway is set that can be, or the namespace is refused.
 pub fn discovery(facts: &Facts<'_>, discovery: &Discovery) -> Vec<HttpRoute> {
-    let parents = parents(facts.server, facts.gateway);
+    let mut parents = parents(facts.server, facts.gateway);
+    parents.retain(can_be);
     if parents.is_empty() || !facts.gateway_api || placements::is_refused(facts.server) {
         return Vec::new();
     }
@@ -49,35 +58,6 @@ pub fn discovery(facts: &Facts<'_>, discovery: &Discovery) -> Vec<HttpRoute> {
             route(facts, &name, spec)
         })
         .collect()
-}
-
-/// The Gateways that the routes attach to: the server's own, or the hub's.
-pub(crate) fn parents(
-    server: &InferenceServer,
-    default: Option<&GatewayReference>,
-) -> Vec<HttpRouteParentRefs> {
-    let own = &server.spec.routing.parent_refs;
-    if own.is_empty() {
-        return default
-            .map(|gateway| HttpRouteParentRefs {
-                namespace: Some(gateway.namespace.clone()),
-                name: gateway.name.clone(),
-                section_name: gateway.listener.clone(),
-                ..HttpRouteParentRefs::default()
-            })
-            .into_iter()
-            .collect();
-    }
-    let parent = |parent: &RouteParent| HttpRouteParentRefs {
-        namespace: parent
-            .namespace
-            .clone()
-            .or_else(|| server.metadata.namespace.clone()),
-        name: parent.name.clone(),
-        section_name: parent.section_name.clone(),
-        ..HttpRouteParentRefs::default()
-    };
-    own.iter().map(parent).collect()
 }
 
 /// The Services that routes lead to.
@@ -102,22 +82,6 @@ fn backends_of<'a>(
         .flat_map(|rule| rule.backend_refs.iter().flatten())
 }
 
-/// The Gateways that the routes of a server attach to, `default` where it names none.
-pub fn gateways(
-    server: &InferenceServer,
-    default: Option<&GatewayReference>,
-) -> BTreeSet<GatewayName> {
-    parents(server, default).iter().map(gateway_name).collect()
-}
-
-/// Which Gateway a parent is.
-pub(crate) fn gateway_name(parent: &HttpRouteParentRefs) -> GatewayName {
-    (
-        parent.namespace.clone().unwrap_or_default(),
-        parent.name.clone(),
-    )
-}
-
 fn route(facts: &Facts<'_>, name: &str, spec: HttpRouteSpec) -> HttpRoute {
     let mut route = HttpRoute::new(name, spec);
     route.metadata = metadata(facts, name.to_owned());
@@ -140,11 +104,28 @@ fn rule(
         }]),
         filters: Some(filters::filters(&facts.server.spec.routing, &rule.to)),
         backend_refs: Some(backends.to_vec()),
-        timeouts: timeouts.map(|timeouts| HttpRouteRulesTimeouts {
-            request: timeouts.request.clone(),
-            backend_request: timeouts.backend_request.clone(),
-        }),
+        timeouts: timeouts.map(self::timeouts),
         ..HttpRouteRules::default()
+    }
+}
+
+/// An attempt ends with its request, so one that may take longer is as long as that: the API server refuses a route that says
+/// otherwise (Gateway API, `HTTPRouteTimeouts`).
+fn timeouts(timeouts: &RouteTimeouts) -> HttpRouteRulesTimeouts {
+    // What is longer than a Duration can be is longer than any that can.
+    let milliseconds = |text: &str| {
+        let parsed = text.parse::<Duration>();
+        parsed.map_or(u128::MAX, |duration| duration.as_millis())
+    };
+    let request = timeouts.request.as_deref();
+    let end = request.filter(|request| milliseconds(request) != 0);
+    let attempt = timeouts.backend_request.as_deref().map(|attempt| {
+        let sooner = end.filter(|end| milliseconds(end) < milliseconds(attempt));
+        sooner.unwrap_or(attempt)
+    });
+    HttpRouteRulesTimeouts {
+        request: request.map(str::to_owned),
+        backend_request: attempt.map(str::to_owned),
     }
 }
 

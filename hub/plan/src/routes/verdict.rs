@@ -7,7 +7,11 @@ use crds::{
 use gateway_api::httproutes::{HttpRoute, HttpRouteParentRefs, HttpRouteStatusParents};
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
 
-use super::{gateway_name, is_weightless, names, parents, refused};
+use super::{
+    is_weightless, names,
+    parents::{can_be, gateway_name, parents},
+    refused,
+};
 use crate::facts::{Facts, StepFacts};
 
 /// What is said of the routes.
@@ -90,6 +94,11 @@ fn of_route(facts: &Facts<'_>, parent: &HttpRouteParentRefs, name: &str, now: Ti
     if !facts.gateways.contains(&(namespace, gateway)) {
         let message = format!("{at} does not exist in the hub's cluster");
         return StepFacts::no(reason::GATEWAY_NOT_FOUND, message).into();
+    }
+    if !can_be(parent) {
+        let listener = parent.section_name.as_deref().unwrap_or_default();
+        let message = format!("{at} can have no listener of the name {listener:?}");
+        return StepFacts::no(reason::LISTENER_NOT_FOUND, message).into();
     }
     let mut routes = facts.observed.routes.iter();
     let route = routes.find(|route| route.metadata.name.as_deref() == Some(name));
