@@ -77,9 +77,11 @@ pub struct RouteTimeouts {
     pub backend_request: Option<String>,
 }
 
-/// What becomes of headers (Gateway API, HTTPHeaderFilter).
+/// What becomes of headers (Gateway API, HTTPHeaderFilter). It stands in each of the sixteen rules of an HTTPRoute, and that has to
+/// fit into a write (etcd takes 1.5 MiB).
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("(has(self.set) ? self.set.map(header, size(header.name) + size(header.value)).sum() : 0) + (has(self.add) ? self.add.map(header, size(header.name) + size(header.value)).sum() : 0) + (has(self.remove) ? self.remove.map(name, size(name)).sum() : 0) <= 8192").message("set, add and remove must not have more than 8192 characters in all"))]
 pub struct HeaderFilter {
     /// Set to these values, whatever they were.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -175,6 +175,13 @@ async fn a_bad_route_gets_a_field_path_and_a_sentence() {
             "backendRequest must not be longer than request",
         ),
         (
+            json!({"requestHeaders": {"add": [
+                {"name": "x-a", "value": "v".repeat(4096)}, {"name": "x-b", "value": "v".repeat(4096)},
+            ]}}),
+            "requestHeaders",
+            "set, add and remove must not have more than 8192 characters in all",
+        ),
+        (
             json!({"parentRefs": [{"namespace": "Infra", "name": "public"}]}),
             "parentRefs[0].namespace",
             "must be the name of a namespace",
