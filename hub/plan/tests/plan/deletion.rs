@@ -5,12 +5,9 @@ use std::sync::Arc;
 use hub_plan::facts::{ClusterFacts, Kind, Membership, Reference};
 use k8s_openapi::{api::core::v1::Service, apimachinery::pkg::apis::meta::v1::Time};
 
-use crate::{
-    given::{Given, condition, healthy, now, server},
-    shown::endpoints,
-};
+use crate::given::{Given, condition, healthy, now, server};
 
-fn deleting() -> Given {
+pub(crate) fn deleting() -> Given {
     let mut given = healthy();
     given.server.metadata.deletion_timestamp = Some(Time(now()));
     given
@@ -37,17 +34,6 @@ fn the_route_goes_first_and_nothing_is_ready_any_more() {
                 .clone()
                 .all(|conditions| conditions.ready == Some(false))
     );
-}
-
-#[test]
-fn what_never_served_goes_no_sooner_than_what_drains() {
-    let mut given = healthy();
-    given.placement("west").replicas.ready = 0;
-    given.apply();
-    given.server.metadata.deletion_timestamp = Some(Time(given.now));
-    given.observed.routes.clear();
-    let expected = ["east 203.0.113.1 draining", "west 203.0.113.2 down"];
-    assert_eq!(endpoints(&given.plan()), expected);
 }
 
 #[test]

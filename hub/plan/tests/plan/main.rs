@@ -6,6 +6,7 @@
 )]
 
 mod addresses;
+mod cleanup;
 mod clusters;
 mod conditions;
 mod deletion;
