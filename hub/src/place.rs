@@ -224,7 +224,8 @@ impl Placer {
         let mut names: BTreeSet<_> = named
             .filter_map(|cluster| cluster.cluster_id.parse().ok())
             .collect();
-        names.extend(self.members.telling(key));
+        let uid = server.uid().unwrap_or_default();
+        names.extend(self.members.telling(key, &uid));
         names.extend(published.keys().cloned());
         names
     }

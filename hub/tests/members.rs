@@ -131,6 +131,16 @@ fn a_part_is_gone_only_when_the_member_says_so_or_has_said_all_without_it() {
 }
 
 #[test]
+fn a_part_that_was_never_told_of_is_gone_though_one_of_an_older_server_is_not() {
+    let member = member();
+    member.lock().remove(&key("a"), "u1", Removal::Orphan);
+    open(&member, 1);
+    member.lock().complete(at(1));
+    assert!(facts(&member, "a", "u2").gone);
+    assert!(!facts(&member, "a", "u1").gone);
+}
+
+#[test]
 fn a_new_session_forgets_what_was_heard_and_an_old_ones_end_changes_nothing() {
     let member = member();
     member

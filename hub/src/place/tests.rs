@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crds::v1alpha1::{Model, ModelPhase, ServerPlacementSpec};
+use crds::v1alpha1::{Model, ModelPhase, Released, ServerPlacementSpec};
 use proto::{
     SessionId,
     v1::{Hello, hub_message::Body},
@@ -117,4 +117,35 @@ async fn a_member_is_told_the_deployment_and_phase_of_its_model() {
     placer.place(&ObjectKey::new("team", "llama"));
     let member = placer.member("east").unwrap();
     assert_eq!(told(&member).unwrap().model, Some(model));
+}
+
+#[tokio::test]
+async fn what_an_older_server_of_its_name_has_left_in_a_cluster_holds_no_server() {
+    let api = FakeApi::default();
+    let mut server = held_server();
+    let targets = &mut server.spec.cluster_targets;
+    targets.retain(|target| target.cluster_id == "east");
+    let stored = serde_json::to_value(&server).unwrap();
+    api.put(&format!("{SERVERS}/llama"), stored);
+    for name in ["east", "west"] {
+        api.put_member(name, &json!({}));
+    }
+    let placer = placer(&api, Arc::new(SpecifiedModel));
+    let west = placer.member("west").unwrap();
+    // The agent of west is away, and is told of the older one when it comes back.
+    let left = Released {
+        namespace: "team".to_owned(),
+        name: "llama".to_owned(),
+        uid: "uid-of-the-older".to_owned(),
+        policy: DeletionPolicy::Orphan,
+    };
+    placer.let_go(&west, &[left]);
+    placer.place(&ObjectKey::new("team", "llama"));
+    let clusters = placer.clusters(&server, &BTreeMap::new());
+    let names: Vec<_> = clusters.keys().map(ClusterName::as_str).collect();
+    assert_eq!(names, ["east"]);
+    let key = PlacementKey::new("team", "llama").unwrap();
+    let is_told = |uid| west.lock().machine.is_told(&key, uid);
+    assert!(is_told("uid-of-the-older"));
+    assert!(!is_told(server.metadata.uid.as_deref().unwrap()));
 }

@@ -63,9 +63,10 @@ impl Members {
         others.map(|(uid, _)| uid.clone()).collect()
     }
 
-    /// The clusters that are told something of that key: a value, or that it is to go.
-    pub fn telling(&self, key: &PlacementKey) -> BTreeSet<ClusterName> {
-        let told = self.filter(|state| state.machine.is_told(key));
+    /// The clusters that are told something of the server of that UID: a value, or that it is to go. What they are told of an
+    /// older server of that key is not its own.
+    pub fn telling(&self, key: &PlacementKey, uid: &str) -> BTreeSet<ClusterName> {
+        let told = self.filter(|state| state.machine.is_told(key, uid));
         told.iter().map(|member| member.name.clone()).collect()
     }
 
@@ -306,7 +307,8 @@ impl MemberState {
             .filter(|refusal| Some(refusal.generation) == wanted);
         // What is there is heard once both its reports came; what is not there, once all came.
         let heard = self.session.is_some() && placement.is_some() && endpoint.is_some();
-        let absent = self.reports_complete && placement.is_none() && !self.machine.is_told(key);
+        let absent =
+            self.reports_complete && placement.is_none() && !self.machine.is_told(key, uid);
         let reporting = self.reports_complete || heard;
         ClusterFacts {
             membership,

@@ -262,9 +262,9 @@ impl HubMachine {
         self.slots.get(key)?.generation()
     }
 
-    /// Whether the agent is told something of this key: a value, or a removal that it hasn't confirmed.
-    pub fn is_told(&self, key: &PlacementKey) -> bool {
-        self.slots.get(key).is_some_and(Slot::is_told)
+    /// Whether the agent is told something of this key and UID: a value, or a removal that it hasn't confirmed.
+    pub fn is_told(&self, key: &PlacementKey, uid: &str) -> bool {
+        self.slots.get(key).is_some_and(|slot| slot.is_told(uid))
     }
 
     /// The keys of which the agent holds something, or may: a value, what is kept, a removal that it hasn't confirmed.

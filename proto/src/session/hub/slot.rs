@@ -234,9 +234,10 @@ impl Slot {
         (wanted.uid == sent.uid && wanted.hash == sent.hash).then_some(self.generation)
     }
 
-    /// A value is wanted, or a removal is not confirmed yet.
-    pub(super) fn is_told(&self) -> bool {
-        self.wanted.is_some() || !self.going.is_empty()
+    /// A value of this UID is wanted, or its removal is not confirmed yet.
+    pub(super) fn is_told(&self, uid: &str) -> bool {
+        let is_wanted = self.wanted.as_ref().is_some_and(|wanted| wanted.uid == uid);
+        is_wanted || self.going.contains_key(uid)
     }
 
     pub(super) fn is_going(&self, uid: &str, removal: Removal) -> bool {
