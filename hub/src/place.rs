@@ -2,7 +2,7 @@
 
 mod namespaces;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -3,6 +3,8 @@
 mod bounds;
 pub mod members;
 mod stream;
+#[cfg(test)]
+mod tests;
 
 use std::{
     net::SocketAddr,

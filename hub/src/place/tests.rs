@@ -58,6 +58,13 @@ fn placer(api: &FakeApi, models: Arc<dyn ModelConfigProvider>) -> Placer {
     Placer::new(caches, clock, publisher, models)
 }
 
+/// It knows what was there before the hub's start.
+pub(crate) fn ready_placer(api: &FakeApi) -> Placer {
+    let placer = placer(api, Arc::new(SpecifiedModel));
+    placer.ready.store(true, Ordering::Release);
+    placer
+}
+
 fn held_server() -> InferenceServer {
     let mut server = crate::contract::server("team", "llama");
     server.metadata.finalizers = Some(vec![labels::CLEANUP.to_owned()]);
