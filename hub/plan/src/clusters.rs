@@ -9,8 +9,8 @@ use std::{collections::BTreeMap, net::IpAddr};
 use crds::{
     ClusterName,
     v1alpha1::{
-        ClusterState, ClusterStatus, ClusterTarget, DeletionPolicy, EndpointPolicy, ProbePolicy,
-        Replicas,
+        ClusterState, ClusterStatus, ClusterTarget, DeletionPolicy, EndpointPolicy,
+        InferenceServerStatus, ProbePolicy, Replicas, ServerState,
     },
 };
 use k8s_openapi::jiff::Timestamp;
@@ -198,7 +198,9 @@ impl Draft<'_> {
         );
         let orphaned =
             facts.is_deleted() && facts.server.spec.deletion_policy == DeletionPolicy::Orphan;
-        if !joined || self.facts.gone {
+        // A hub that has just started has heard no confirmation, but its last status counted all of them.
+        let was_gone = was_decommissioned(facts) && self.facts.placement.is_none();
+        if !joined || self.facts.gone || was_gone {
             Part::Gone
         } else if orphaned && !self.facts.reporting {
             Part::LetGo
@@ -373,8 +375,20 @@ impl Cluster {
 }
 
 fn previous<'a>(facts: &'a Facts<'_>, name: &ClusterName) -> Option<&'a ClusterStatus> {
-    let status = facts.last_status()?;
-    let current = Some(status.observed_generation) == facts.server.metadata.generation;
-    let mut clusters = status.clusters.iter().filter(|_| current);
+    let mut clusters = current_status(facts)?.clusters.iter();
     clusters.find(|cluster| cluster.cluster_id == name.as_str())
+}
+
+/// Had every member confirmed that its part is gone? One that is deleted is asked anew.
+fn was_decommissioned(facts: &Facts<'_>) -> bool {
+    let said = current_status(facts).map(|status| status.state);
+    let is_said = said == Some(ServerState::Decommissioned);
+    is_said && facts.server.spec.decommission && !facts.is_deleted()
+}
+
+/// The last status, if it is of this specification.
+fn current_status<'a>(facts: &'a Facts<'_>) -> Option<&'a InferenceServerStatus> {
+    let status = facts.last_status()?;
+    let is_current = Some(status.observed_generation) == facts.server.metadata.generation;
+    is_current.then_some(status)
 }

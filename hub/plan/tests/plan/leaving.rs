@@ -5,7 +5,7 @@ use hub_plan::facts::{ClusterFacts, Membership};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::{
-    given::{Given, cluster, condition, healthy},
+    given::{Given, cluster, condition, healthy, serving},
     shown::endpoints,
 };
 
@@ -88,6 +88,55 @@ fn a_decommissioned_server_is_emptied_and_kept() {
         "{plan:?}"
     );
     assert!(!plan.release, "it is not being deleted");
+}
+
+/// The server is decommissioned and empty, its status says so, and a hub has just started: it has heard nobody.
+fn decommissioned_before_the_start() -> Given {
+    let mut given = healthy();
+    given.server.spec.decommission = true;
+    given.observed.routes.clear();
+    for name in ["east", "west"] {
+        given.cluster(name).gone = true;
+    }
+    given.apply();
+    assert_eq!(given.plan().status.state, ServerState::Decommissioned);
+    given.server.status = Some(given.plan().status);
+    for name in ["east", "west"] {
+        *given.cluster(name) = away();
+    }
+    given
+}
+
+#[test]
+fn a_decommissioned_server_stays_so_over_a_restart_of_the_hub() {
+    let mut given = decommissioned_before_the_start();
+    let before = given.server.status.clone().unwrap();
+    assert_eq!(given.plan().status, before);
+    // It is heard, and has not confirmed again yet.
+    given.cluster("east").reporting = true;
+    assert_eq!(given.plan().status, before);
+    given.cluster("east").gone = true;
+    assert_eq!(given.plan().status, before);
+}
+
+#[test]
+fn a_decommissioned_server_of_which_a_member_still_reports_something_is_not_empty() {
+    let mut given = decommissioned_before_the_start();
+    *given.cluster("east") = serving("203.0.113.1");
+    let status = given.plan().status;
+    assert_eq!(condition(&status, "Ready"), "False Decommissioning");
+}
+
+#[test]
+fn another_specification_and_a_deletion_ask_the_members_of_a_decommissioned_server_again() {
+    let mut given = decommissioned_before_the_start();
+    given.server.metadata.generation = Some(4);
+    let status = given.plan().status;
+    assert_eq!(condition(&status, "Ready"), "False Decommissioning");
+
+    let mut given = decommissioned_before_the_start();
+    given.server.metadata.deletion_timestamp = Some(Time(given.now));
+    assert!(!given.plan().release);
 }
 
 #[test]
