@@ -1,9 +1,10 @@
 //! An API server for tests: it keeps what is applied, and refuses what a test tells it to. It has no watch: `caches` are filled
-//! from what it holds.
+//! from what it holds. And a log that is read.
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex},
+    io,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use axum::{
@@ -16,6 +17,8 @@ use axum::{
 use crds::v1alpha1::InferenceServer;
 use kube::Client;
 use serde_json::{Value, json};
+use tracing::subscriber::DefaultGuard;
+use tracing_subscriber::fmt::MakeWriter;
 
 use crate::observe::Caches;
 
@@ -258,4 +261,43 @@ fn refusal(code: StatusCode) -> Response {
         "message": "the test says no", "reason": "Because",
     });
     (code, Json(status)).into_response()
+}
+
+/// Keeps what is logged. Clones are one.
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    /// Until the guard is dropped, what this thread logs.
+    pub(crate) fn follow(&self) -> DefaultGuard {
+        let subscriber = tracing_subscriber::fmt().without_time();
+        let subscriber = subscriber.json().with_writer(self.clone()).finish();
+        tracing::subscriber::set_default(subscriber)
+    }
+
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let Self(log) = self;
+        let log = String::from_utf8(log.lock().unwrap().clone()).unwrap();
+        log.lines().map(str::to_owned).collect()
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        log.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MakeWriter<'_> for Log {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        self.clone()
+    }
 }

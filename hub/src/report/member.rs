@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use crds::{
     condition::{self, CONNECTED, JOINED, Verdict},
@@ -55,8 +55,8 @@ pub struct MemberReconciler {
 struct Known {
     connected: bool,
     silent_since: Timestamp,
-    /// Of one that leaves: the placements that it was told of, or holds, and has not said to be gone.
-    left: Vec<PlacementKey>,
+    /// Of one that leaves: the placements that it was told of, or holds, or is to be told of, and has not said to be gone.
+    left: BTreeSet<PlacementKey>,
     agent_version: String,
     kubernetes_version: String,
 }
@@ -103,7 +103,7 @@ impl MemberReconciler {
 
     async fn pass(&self, record: &MemberCluster, member: Option<&Member>) -> Result<Next, Error> {
         let deleting = record.metadata.deletion_timestamp.is_some();
-        let known = member.map(|member| known(member, deleting));
+        let known = member.map(|member| known(member, record));
         let held = record
             .finalizers()
             .iter()
@@ -152,13 +152,16 @@ impl MemberReconciler {
             tracing::info!(cluster, "left: nothing of it is left there");
             return;
         }
+        let left: Vec<_> = known.left.iter().map(ToString::to_string).collect();
+        // All of them: what the event has no room for is said nowhere else.
         tracing::warn!(
             cluster,
-            placements = known.left.len(),
+            placements = left.len(),
+            left = left.join(", "),
             "left without its agent: what it runs is left there"
         );
         let of = record.object_ref(&());
-        let note = left_behind(&known.left);
+        let note = left_behind(&left);
         self.events.warn(&of, "LeftBehind", note).await;
     }
 
@@ -268,12 +271,12 @@ pub async fn record(
 }
 
 /// What is left in a cluster whose agent is away: as many names as a note takes.
-fn left_behind(left: &[PlacementKey]) -> String {
+fn left_behind(left: &[String]) -> String {
     let mut note = "its agent can't be heard. Left there:".to_owned();
-    for (index, key) in left.iter().enumerate() {
+    for (index, placement) in left.iter().enumerate() {
         let rest = left.len() - index;
         let comma = if index == 0 { "" } else { "," };
-        let name = format!("{comma} {}/{}", key.namespace(), key.name());
+        let name = format!("{comma} {placement}");
         let more = format!(" and {rest} more");
         // Unless it is the last, room stays for how many more there are.
         let reserve = if rest == 1 { 0 } else { more.len() };
@@ -286,13 +289,22 @@ fn left_behind(left: &[PlacementKey]) -> String {
     note
 }
 
-fn known(member: &Member, leaving: bool) -> Known {
+fn known(member: &Member, record: &MemberCluster) -> Known {
+    // What servers that are gone have left there is told to its agent when it dials: until then the record alone knows of it.
+    let released = record.status.iter().flat_map(|status| &status.released);
+    let open = released.filter(|part| !is_confirmed(member, part));
+    let mut left: BTreeSet<_> = open
+        .filter_map(|part| PlacementKey::new(&part.namespace, &part.name).ok())
+        .collect();
     let state = member.lock();
-    let left = state.machine.left().filter(|_| leaving);
+    left.extend(state.machine.left().cloned());
+    if record.metadata.deletion_timestamp.is_none() {
+        left.clear();
+    }
     Known {
         connected: state.session.is_some(),
         silent_since: state.silent_since,
-        left: left.cloned().collect(),
+        left,
         agent_version: state.agent_version.clone(),
         kubernetes_version: state.kubernetes_version.clone(),
     }

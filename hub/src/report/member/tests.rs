@@ -7,7 +7,10 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    apply::Applier, endpoints::DiscoverySlices, fake::FakeApi, metrics::Metrics,
+    apply::Applier,
+    endpoints::DiscoverySlices,
+    fake::{FakeApi, Log, MEMBERS},
+    metrics::Metrics,
     models::SpecifiedModel,
 };
 
@@ -20,11 +23,21 @@ struct World {
 
 impl World {
     fn new() -> Self {
+        Self::of(&json!({}))
+    }
+
+    /// Its status says this as well.
+    fn of(status: &Value) -> Self {
         let api = FakeApi::default();
         let leaving = json!({
             "finalizers": [labels::LEAVE], "deletionTimestamp": "2026-01-01T00:00:00Z",
         });
         api.put_member("east", &leaving);
+        let mut record = api.get("east").unwrap();
+        for (field, value) in status.as_object().unwrap() {
+            record["status"][field] = value.clone();
+        }
+        api.put(&format!("{MEMBERS}/east"), record);
         let (caches, clock) = (api.caches(), Clock::start());
         let metrics = Arc::new(Metrics::new(clock));
         let applier = Arc::new(Applier::new(api.client(), clock, metrics));
@@ -161,10 +174,56 @@ async fn an_agent_that_is_there_is_waited_for_also_while_what_it_holds_drains() 
     assert_eq!(record["status"]["placementsLeft"], 1);
 }
 
+#[tokio::test]
+async fn what_is_left_is_told_by_a_hub_that_has_just_started_too() {
+    let part = |name| json!({"namespace": "team", "name": name, "uid": "u", "policy": "Orphan"});
+    let world = World::of(&json!({"released": [part("a"), part("b")]})).long_away();
+    world.told("b");
+    world.told("c");
+    let logged = Log::default();
+    let guard = logged.follow();
+    assert_eq!(world.reconcile().await, Next::Rest);
+    drop(guard);
+    let note = "its agent can't be heard. Left there: team/a, team/b, team/c";
+    assert_eq!(world.notes("LeftBehind"), [note]);
+    let lines = logged.lines();
+    let named = r#""left":"team/a, team/b, team/c""#;
+    assert!(lines.iter().any(|line| line.contains(named)), "{lines:?}");
+}
+
+#[tokio::test]
+async fn what_its_agent_has_confirmed_is_not_left_though_the_record_still_names_it() {
+    let part = json!({"namespace": "team", "name": "a", "uid": "u", "policy": "Delete"});
+    let world = World::of(&json!({"released": [part]})).long_away();
+    let key = PlacementKey::new("team", "a").unwrap();
+    let (id, now) = (SessionId(1), Duration::from_secs(1));
+    let hello = v1::Hello {
+        protocol_min: 1,
+        protocol_max: 1,
+        ..v1::Hello::default()
+    };
+    let removed = v1::AgentMessage {
+        session: 1,
+        body: Some(v1::agent_message::Body::Removed(v1::Removed {
+            key: Some(key.to_wire()),
+            uid: "u".to_owned(),
+        })),
+    };
+    let mut state = world.member.lock();
+    state.remove(&key, "u", Removal::Delete);
+    state.machine.open(id, &hello, now).unwrap();
+    while state.machine.transmit(id, now).is_some() {}
+    state.machine.receive(id, removed, now).unwrap();
+    drop(state);
+    assert_eq!(world.reconcile().await, Next::Rest);
+    assert_eq!(world.notes("LeftBehind"), [""; 0]);
+}
+
 #[test]
 fn a_note_lists_what_it_has_room_for_and_says_how_many_more_there_are() {
-    let key = |index: usize| PlacementKey::new("team", format!("server-{index:03}")).unwrap();
-    let keys: Vec<_> = (0..100).map(key).collect();
+    let keys: Vec<_> = (0..100)
+        .map(|index| format!("team/server-{index:03}"))
+        .collect();
     let note = left_behind(&keys);
     assert!(
         note.len() <= NOTE_MAX && note.len() > NOTE_MAX - 40,
