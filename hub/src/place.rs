@@ -176,6 +176,11 @@ impl Placer {
                 member.news.notify_waiters();
             }
         }
+        // An older server of that name went without its finalizer, and this one came before anybody looked.
+        for member in self.members.wanting_another(&placement, &uid) {
+            member.lock().withdraw(&placement, &[]);
+            member.news.notify_waiters();
+        }
         drop(placing);
     }
 

@@ -156,3 +156,35 @@ async fn what_an_older_server_of_its_name_has_left_in_a_cluster_holds_no_server(
     assert!(is_told("uid-of-the-older"));
     assert!(!is_told(server.metadata.uid.as_deref().unwrap()));
 }
+
+#[tokio::test]
+async fn what_a_server_left_that_nobody_saw_go_is_taken_away_everywhere() {
+    let api = FakeApi::default();
+    let path = format!("{SERVERS}/llama");
+    api.put(&path, serde_json::to_value(held_server()).unwrap());
+    api.put_profile("echo");
+    for name in ["east", "west"] {
+        api.put_member(name, &json!({}));
+    }
+    let placer = placer(&api, Arc::new(SpecifiedModel));
+    let key = ObjectKey::new("team", "llama");
+    placer.place(&key);
+    // Its finalizer was taken from it, and another came in its place: in east alone, where it can't be planned.
+    let mut newer = held_server();
+    newer.metadata.uid = Some("uid-of-the-newer".to_owned());
+    newer.spec.runtime.profile = "none".to_owned();
+    let targets = &mut newer.spec.cluster_targets;
+    targets.retain(|target| target.cluster_id == "east");
+    api.put(&path, serde_json::to_value(&newer).unwrap());
+    let newer = serde_json::from_value(api.get("llama").unwrap()).unwrap();
+    placer.caches.servers.note(newer);
+    placer.place(&key);
+    let placement = PlacementKey::new("team", "llama").unwrap();
+    for name in ["east", "west"] {
+        let member = placer.member(name).unwrap();
+        let machine = &member.lock().machine;
+        assert_eq!(machine.wanted_uid(&placement), None, "{name}");
+        assert!(machine.is_going(&placement, "uid-of-llama", Removal::Delete));
+        assert!(!machine.is_told(&placement, "uid-of-the-newer"));
+    }
+}

@@ -75,6 +75,12 @@ impl Members {
         self.filter(|state| state.machine.is_known(key))
     }
 
+    /// The members that are to hold a value of that key of another server than that of this UID.
+    pub fn wanting_another(&self, key: &PlacementKey, uid: &str) -> Vec<Arc<Member>> {
+        let is_another = |wanted: &str| wanted != uid;
+        self.filter(|state| state.machine.wanted_uid(key).is_some_and(is_another))
+    }
+
     fn filter(&self, keep: impl Fn(&MemberState) -> bool) -> Vec<Arc<Member>> {
         let members = self.by_uid.read().unwrap_or_else(PoisonError::into_inner);
         members
