@@ -5,12 +5,15 @@
 
 mod wishes;
 
-use std::sync::Arc;
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use crds::{labels, reason, v1alpha1::ServerPlacement};
 use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{
-    Client, Resource, ResourceExt,
+    Api, Client, Resource, ResourceExt,
     api::{ApiResource, PropagationPolicy},
 };
 use operator::{
@@ -39,6 +42,19 @@ pub(crate) struct Placements {
     pub(crate) machine: Arc<Machine>,
     pub(crate) wishes: Arc<Wishes>,
     pub(crate) create_namespaces: bool,
+    pub(crate) unanswered: Unanswered,
+}
+
+/// The ServerPlacements whose last write came to no known end: the API server may hold one that no watch has told of. As many
+/// as the hub has spoken of.
+#[derive(Debug, Default)]
+pub(crate) struct Unanswered(Mutex<BTreeSet<ObjectKey>>);
+
+impl Unanswered {
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<ObjectKey>> {
+        let Self(keys) = self;
+        keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// UID of the InferenceServer that an agent wrote the object for; `None` when it is somebody else's.
@@ -120,12 +136,16 @@ impl Placements {
     ) -> Result<Written, Obstacle> {
         let written = apply::apply(&self.client, labels::AGENT, desired, live).await;
         let written = written.map_err(|error| match (&error, error.retry()) {
-            (_, Retry::Later) => Obstacle::Passing(error.sentence()),
+            (_, Retry::Later) => {
+                self.unanswered.lock().insert(desired.key.clone());
+                Obstacle::Passing(error.sentence())
+            }
             (apply::Error::NameConflict { .. }, Retry::OnChange) => {
                 refused(reason::NAME_CONFLICT, error.sentence(), Next::Retry)
             }
             (_, Retry::OnChange) => refused(reason::APPLY_REFUSED, error.sentence(), Next::Retry),
         })?;
+        self.unanswered.lock().remove(&desired.key);
         tracing::info!(placement = %desired.key, "written");
         match written.try_parse::<ServerPlacement>() {
             Ok(written) => self.caches.placements.note(written),
@@ -193,7 +213,13 @@ impl Placements {
     /// The hub is told when the watch says that it is gone.
     async fn remove(&self, key: &PlacementKey, server: &str, removal: Removal) -> Next {
         let object = ObjectKey::new(key.namespace(), key.name());
-        let live = self.caches.placements.get(&object);
+        let live = match self.live(&object).await {
+            Ok(live) => live,
+            Err(error) => {
+                tracing::warn!(%key, %error, "whether a lost write came about is not known");
+                return Next::Retry;
+            }
+        };
         let Some(live) = live.filter(|live| server_uid(live).is_some_and(|uid| uid == server))
         else {
             self.machine.with(|machine| {
@@ -219,6 +245,22 @@ impl Placements {
                 Next::Retry
             }
         }
+    }
+
+    /// The ServerPlacement of that name. Nobody takes away one that is said to be gone, so where a write came to no known end
+    /// the API server is asked rather than the watch, which may be as late as the answer was.
+    async fn live(&self, key: &ObjectKey) -> Result<Option<Arc<ServerPlacement>>, kube::Error> {
+        let live = self.caches.placements.get(key);
+        if live.is_some() || !self.unanswered.lock().contains(key) {
+            return Ok(live);
+        }
+        let api: Api<ServerPlacement> = Api::namespaced(self.client.clone(), &key.namespace);
+        let found = api.get_opt(&key.name).await?;
+        self.unanswered.lock().remove(key);
+        if let Some(found) = found {
+            self.caches.placements.note(found);
+        }
+        Ok(self.caches.placements.get(key))
     }
 
     /// Its routes go first: what they lead to answers as long as they are there. The watch says when they are gone.

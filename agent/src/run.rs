@@ -27,7 +27,7 @@ use crate::{
     args::Args,
     link::{Link, Machine, Store},
     observe::{self, Caches},
-    placement::{Placements, Wishes},
+    placement::{Placements, Unanswered, Wishes},
     serving::{self, Serving},
 };
 
@@ -111,6 +111,7 @@ async fn start(args: Args, drivers: Drivers, parts: &mut JoinSet<()>) -> anyhow:
         machine: Arc::clone(&machine),
         wishes,
         create_namespaces: args.create_namespaces,
+        unanswered: Unanswered::default(),
     };
     let serving = Serving {
         client,
@@ -167,15 +168,9 @@ async fn reconcile(
 /// What the cluster holds of a hub, including what is being removed.
 pub(crate) fn held(caches: &Caches) -> Vec<Held> {
     let placements = caches.placements.all();
-    let held = placements.values().filter_map(|placement| {
-        let origin = serving::origin(placement)?;
-        Some(Held {
-            key: observe::key_of(placement)?,
-            uid: origin.server_uid,
-            generation: origin.generation,
-            hash: origin.hash,
-        })
-    });
+    let held = placements
+        .values()
+        .filter_map(|placement| serving::held(placement));
     held.collect()
 }
 

@@ -19,12 +19,12 @@ use k8s_openapi::{
 };
 use kube::{Client, ResourceExt};
 use operator::{cache::ObjectKey, wake::Next};
-use proto::PlacementKey;
+use proto::{PlacementKey, session::Held};
 
 use crate::{
     apply::{self, Applied, Owner},
     link::{Clock, Machine},
-    observe::{Caches, Sources},
+    observe::{self, Caches, Sources},
     report::{self, Origin, Unwritten},
 };
 
@@ -104,6 +104,10 @@ impl Serving {
         }
         let observed = self.machine.elapsed();
         if let Some((placement, origin)) = self.placement(key) {
+            // A write of ours that was given up may come about late. What the hub never hears of, nobody takes away.
+            if let Some(held) = held(&placement) {
+                self.machine.with(|machine| machine.found(&held));
+            }
             self.report(key, &origin, &self.as_found(&placement), observed);
         }
     }
@@ -152,6 +156,17 @@ pub(crate) fn origin(placement: &ServerPlacement) -> Option<Origin> {
         server_uid: annotations.get(labels::SERVER_UID)?.clone(),
         generation: annotations.get(labels::GENERATION)?.parse().ok()?,
         hash: proto::Hash::from_hex(annotations.get(labels::HASH)?)?,
+    })
+}
+
+/// What the hub is told that the cluster holds; `None` when no agent wrote it.
+pub(crate) fn held(placement: &ServerPlacement) -> Option<Held> {
+    let origin = origin(placement)?;
+    Some(Held {
+        key: observe::key_of(placement)?,
+        uid: origin.server_uid,
+        generation: origin.generation,
+        hash: origin.hash,
     })
 }
 

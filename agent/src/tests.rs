@@ -26,7 +26,7 @@ use self::api_server::ApiServer;
 use crate::{
     link::Machine,
     observe::Caches,
-    placement::{Placements, Wishes},
+    placement::{Placements, Unanswered, Wishes},
     serving::Serving,
 };
 
@@ -59,6 +59,14 @@ fn body() -> String {
     json!({"replicas": 1, "runtime": runtime, "model": {"uri": "hf://m"}}).to_string()
 }
 
+fn info() -> AgentInfo {
+    AgentInfo {
+        agent_version: String::new(),
+        kubernetes_version: String::new(),
+        cluster_uid: String::new(),
+    }
+}
+
 fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
 }
@@ -86,14 +94,7 @@ impl Agent {
         ));
         let wishes = Arc::new(Wishes::new(Arc::new(Wakes::default())));
         let client = server.client();
-        machine.with(|machine| {
-            let info = AgentInfo {
-                agent_version: String::new(),
-                kubernetes_version: String::new(),
-                cluster_uid: String::new(),
-            };
-            machine.connect(&info, Duration::ZERO);
-        });
+        machine.with(|machine| machine.connect(&info(), Duration::ZERO));
         let agent = Self {
             placements: Placements {
                 client: client.clone(),
@@ -101,6 +102,7 @@ impl Agent {
                 machine: Arc::clone(&machine),
                 wishes: Arc::clone(&wishes),
                 create_namespaces: false,
+                unanswered: Unanswered::default(),
             },
             serving: Serving {
                 client,
@@ -161,6 +163,17 @@ impl Agent {
             hash: Hash::of(body.as_bytes()).to_wire(),
             body: body.to_owned().into(),
         }));
+    }
+
+    /// The UIDs of what a new session would say that the cluster holds.
+    fn held(&self) -> Vec<String> {
+        let hello = self
+            .machine
+            .with(|machine| machine.connect(&info(), Duration::ZERO));
+        let Some(Said::Hello(hello)) = hello.body else {
+            panic!("{hello:?}");
+        };
+        hello.held.into_iter().map(|held| held.uid).collect()
     }
 
     async fn reconcile(&self) -> (Next, Next) {

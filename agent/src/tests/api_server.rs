@@ -30,8 +30,9 @@ struct Inner {
     writes: Vec<String>,
     refused: BTreeMap<String, u16>,
     hanging: Option<String>,
-    /// By the end of its path.
-    secrets: BTreeMap<String, Value>,
+    losing: Option<String>,
+    /// Secrets and ServerPlacements, by the end of their path.
+    kept: BTreeMap<String, Value>,
 }
 
 impl ApiServer {
@@ -49,9 +50,19 @@ impl ApiServer {
             .insert(kind.to_owned(), code);
     }
 
+    /// From now on reads of what it keeps get this answer; 200 answers them again.
+    pub(super) fn refuse_reads(&self, code: u16) {
+        self.refuse("reads", code);
+    }
+
     /// From now on writes of objects of this kind are never answered.
     pub(super) fn hang(&self, kind: &str) {
         self.inner.lock().unwrap().hanging = Some(kind.to_owned());
+    }
+
+    /// From now on writes of objects of this kind come about, and their answers are lost.
+    pub(super) fn lose_answers(&self, kind: &str) {
+        self.inner.lock().unwrap().losing = Some(kind.to_owned());
     }
 
     fn hangs(&self, body: &Value) -> bool {
@@ -61,13 +72,21 @@ impl ApiServer {
 
     /// The Secret of that name, as it was written last.
     pub(super) fn secret(&self, name: &str) -> Option<Secret> {
-        let secret = self.inner.lock().unwrap().secrets.get(name).cloned();
+        let path = format!("secrets/{name}");
+        let secret = self.inner.lock().unwrap().kept.get(&path).cloned();
         secret.map(|secret| serde_json::from_value(secret).unwrap())
     }
 
     /// The writes since the last call.
     pub(super) fn writes(&self) -> Vec<String> {
         std::mem::take(&mut self.inner.lock().unwrap().writes)
+    }
+}
+
+impl Inner {
+    fn refusal(&self, of: &str) -> Option<u16> {
+        let refusal = self.refused.get(of).copied();
+        refusal.filter(|code| *code != 200)
     }
 }
 
@@ -84,11 +103,13 @@ async fn answer(State(server): State<ApiServer>, request: Request) -> Response {
         // Somebody else's.
         return Json(json!({"metadata": {"name": path[0], "uid": "theirs"}})).into_response();
     }
+    let end = format!("{}/{}", path[1], path[0]);
     if parts.method == Method::GET {
-        return match inner.secrets.get(path[0]) {
-            Some(secret) => Json(secret).into_response(),
-            None => failure(404),
-        };
+        if let Some(code) = inner.refusal("reads") {
+            return failure(code);
+        }
+        let kept = inner.kept.get(&end);
+        return kept.map_or_else(|| failure(404), |kept| Json(kept).into_response());
     }
     if parts.method == Method::DELETE {
         let uid = body["preconditions"]["uid"].as_str().unwrap();
@@ -103,19 +124,21 @@ async fn answer(State(server): State<ApiServer>, request: Request) -> Response {
         inner.writes.push(line);
         return Json(json!({"metadata": {"name": path[0]}})).into_response();
     };
-    match inner.refused.get(&kind) {
-        None | Some(200) => {}
-        Some(code) => return failure(*code),
+    if let Some(code) = inner.refusal(&kind) {
+        return failure(code);
     }
     let name = body["metadata"]["name"].as_str().unwrap();
     inner.writes.push(format!("{} {kind} {name}", parts.method));
     inner.version += 1;
     let version = inner.version;
     let object = stored(body, version);
-    if kind == "Secret" {
-        inner.secrets.insert(path[0].to_owned(), object.clone());
+    if ["Secret", "ServerPlacement"].contains(&kind.as_str()) {
+        inner.kept.insert(end, object.clone());
     }
     server.written.send_replace(version);
+    if inner.losing.as_ref() == Some(&kind) {
+        return failure(504);
+    }
     Json(object).into_response()
 }
 

@@ -30,6 +30,7 @@ fn without_objects(agent: &Agent) -> Agent {
             machine: Arc::clone(&agent.machine),
             wishes: Arc::clone(&agent.wishes),
             create_namespaces: true,
+            unanswered: Unanswered::default(),
         },
         serving: Serving {
             client,

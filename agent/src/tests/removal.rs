@@ -101,3 +101,56 @@ async fn a_placement_that_is_let_go_leaves_what_it_owns_without_a_mark() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_placement_whose_write_has_no_known_end_is_not_said_to_be_gone_while_it_is_there() {
+    let agent = Agent::new();
+    agent.server.lose_answers("ServerPlacement");
+    agent.hear_desired();
+    assert_eq!(agent.reconcile().await.0, Next::Retry);
+    agent.server.writes();
+    agent.said();
+    agent.hear(tombstone("server-uid", false));
+    // The watch has told of nothing, and neither can the API server.
+    agent.server.refuse_reads(503);
+    assert_eq!(agent.reconcile().await.0, Next::Retry);
+    assert_eq!(agent.said(), NOTHING_SAID);
+    agent.server.refuse_reads(200);
+    assert_eq!(agent.reconcile().await.0, Next::Rest);
+    assert_eq!(
+        agent.server.writes(),
+        ["DELETE serverplacements llama uid=uid-1 Foreground"]
+    );
+    let removed = |said: &Said| matches!(said, Said::Removed(_));
+    assert!(!agent.said().iter().any(removed));
+}
+
+#[tokio::test]
+async fn a_placement_whose_write_has_not_come_about_is_gone() {
+    let agent = Agent::new();
+    agent.server.refuse("ServerPlacement", 500);
+    agent.hear_desired();
+    assert_eq!(agent.reconcile().await.0, Next::Retry);
+    agent.hear(tombstone("server-uid", false));
+    assert_eq!(agent.reconcile().await.0, Next::Rest);
+    let removed = |said: &Said| matches!(said, Said::Removed(_));
+    assert!(agent.said().iter().any(removed));
+}
+
+#[tokio::test]
+async fn a_placement_that_appears_after_it_was_said_to_be_gone_is_held() {
+    let agent = Agent::new();
+    agent.hear_desired();
+    agent.reconcile().await;
+    let object = operator::cache::ObjectKey::new("team-a", "llama");
+    let late = agent.caches.placements.get(&object).unwrap();
+    // Another process, which was told to remove it before it came about.
+    let agent = Agent::over(agent.server, Caches::default());
+    agent.hear_desired();
+    agent.hear(tombstone("server-uid", false));
+    agent.reconcile().await;
+    assert_eq!(agent.held(), NOTHING);
+    agent.caches.placements.note((*late).clone());
+    agent.reconcile().await;
+    assert_eq!(agent.held(), ["server-uid"]);
+}

@@ -116,11 +116,8 @@ impl AgentMachine {
 
     /// The cluster's API server holds this value.
     pub fn applied(&mut self, key: &PlacementKey, generation: u64) {
-        if self
-            .slots
-            .get_mut(key)
-            .is_some_and(|slot| slot.applied(generation))
-        {
+        let slot = self.slots.get_mut(key);
+        if slot.is_some_and(|slot| slot.applied(generation)) {
             self.owe(key);
         }
     }
@@ -148,6 +145,11 @@ impl AgentMachine {
             self.owe(key);
         }
         next
+    }
+
+    /// This is in the cluster. Where nothing is known of its key, it counts as held from the start.
+    pub fn found(&mut self, held: &Held) {
+        self.slots.entry(held.key.clone()).or_default().found(held);
     }
 
     /// How a placement is. Kept as the newest of its key, and sent when it differs from what this session sent before.

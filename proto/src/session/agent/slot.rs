@@ -75,6 +75,13 @@ impl Slot {
         }
     }
 
+    /// What the hub has given is known better. What it has not is in its next session's snapshot, or goes.
+    pub(super) fn found(&mut self, held: &Held) {
+        if self.current.is_none() {
+            self.current = Self::held(held).current;
+        }
+    }
+
     /// A new session owes nothing and has said nothing. A value that waits came from the old one, and comes again.
     pub(super) fn connect(&mut self) {
         *self = Self {

@@ -340,3 +340,23 @@ fn an_incomplete_snapshot_removes_nothing() {
         assert!(matches!(end, Err(Violation::Incomplete { .. })), "{end:?}");
     }
 }
+
+#[test]
+fn what_is_found_after_its_removal_was_said_goes_with_the_next_snapshot() {
+    let mut wire = Wire::new([]);
+    wire.hub.remove(&key("a"), "u1", Removal::Delete);
+    wire.hub.want(key("b"), "u2", body("v1"));
+    wire.connect();
+    assert!(wire.round().1.contains(&removed("a", "u1")));
+    wire.agent.found(&held("a", "u1", 1, "v1"));
+    // What is known already says more than what is found.
+    wire.agent.found(&held("b", "u9", 1, "v1"));
+    wire.connect();
+    let absent = AgentEvent::Absent {
+        key: key("a"),
+        uid: "u1".to_owned(),
+    };
+    let (events, _) = wire.round();
+    assert!(events.contains(&absent), "{events:?}");
+    assert!(!events.contains(&tombstone("b", "u9")), "{events:?}");
+}
