@@ -209,12 +209,13 @@ async fn what_its_agent_has_confirmed_is_not_left_though_the_record_still_names_
             uid: "u".to_owned(),
         })),
     };
-    let mut state = world.member.lock();
-    state.remove(&key, "u", Removal::Delete);
-    state.machine.open(id, &hello, now).unwrap();
-    while state.machine.transmit(id, now).is_some() {}
-    state.machine.receive(id, removed, now).unwrap();
-    drop(state);
+    {
+        let mut state = world.member.lock();
+        state.remove(&key, "u", Removal::Delete);
+        state.machine.open(id, &hello, now).unwrap();
+        while state.machine.transmit(id, now).is_some() {}
+        state.machine.receive(id, removed, now).unwrap();
+    }
     assert_eq!(world.reconcile().await, Next::Rest);
     assert_eq!(world.notes("LeftBehind"), [""; 0]);
 }
