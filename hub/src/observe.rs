@@ -52,8 +52,8 @@ pub struct Caches {
     pub routes: Cache<HttpRoute>,
     /// The Gateways that they attach to: whether they exist.
     pub gateways: Cache<Gateway>,
-    /// What the installed HTTPRoutes can say.
-    pub route_schema: watch::Sender<RouteSchema>,
+    /// What the installed HTTPRoutes can say; `None` until the API server has told.
+    pub route_schema: watch::Sender<Option<RouteSchema>>,
 }
 
 impl Default for Caches {
@@ -67,7 +67,7 @@ impl Default for Caches {
             slices: Cache::new(trim),
             routes: Cache::optional(trim),
             gateways: Cache::optional(trim_to_name),
-            route_schema: watch::Sender::new(RouteSchema::default()),
+            route_schema: watch::Sender::new(None),
         }
     }
 }
@@ -238,7 +238,7 @@ impl Caches {
             slices,
             routes,
             gateways,
-            route_schema: _,
+            route_schema,
         } = self;
         servers.is_synced()
             && members.is_synced()
@@ -248,6 +248,7 @@ impl Caches {
             && slices.is_synced()
             && routes.is_synced()
             && gateways.is_synced()
+            && route_schema.borrow().is_some()
     }
 
     /// Returns once every cache has held a complete list.
@@ -261,7 +262,7 @@ impl Caches {
             slices,
             routes,
             gateways,
-            route_schema: _,
+            route_schema,
         } = self;
         servers.synced().await;
         members.synced().await;
@@ -271,6 +272,8 @@ impl Caches {
         slices.synced().await;
         routes.synced().await;
         gateways.synced().await;
+        // A route that is planned before would be written without what its definition can say. The sender lives in `self`.
+        drop(route_schema.subscribe().wait_for(Option::is_some).await);
     }
 
     /// The watches: each future runs until it is dropped.

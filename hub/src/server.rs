@@ -234,7 +234,7 @@ impl Reconciler {
             gateway: self.parts.gateway.as_ref(),
             gateway_api: caches.routes.is_installed(),
             refused_cidrs: &self.parts.refused_cidrs,
-            route_schema: *caches.route_schema.borrow(),
+            route_schema: caches.route_schema.borrow().unwrap_or_default(),
             gateways: self.gateways(&server),
             observed: caches.discovery(&server),
             published,

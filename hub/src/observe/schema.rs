@@ -35,20 +35,28 @@ pub(super) async fn follow(
     while let Some(event) = events.next().await {
         match event {
             Ok(Event::Apply(definition) | Event::InitApply(definition)) => {
-                let schema = schema(&definition);
-                let changed = caches
-                    .route_schema
-                    .send_if_modified(|known| std::mem::replace(known, schema) != schema);
+                learn(&caches, &wakeups, schema(&definition));
                 // Both kinds come with the same installation.
                 caches.routes.look_again();
                 caches.gateways.look_again();
-                if changed {
-                    wakeups.wake_all(&caches.servers);
-                }
             }
-            Ok(Event::Init | Event::InitDone | Event::Delete(_)) => {}
+            // Where there is none, HTTPRoutes say nothing; one that went missing says what it said.
+            Ok(Event::InitDone) => {
+                let known = *caches.route_schema.borrow();
+                learn(&caches, &wakeups, known.unwrap_or_default());
+            }
+            Ok(Event::Init | Event::Delete(_)) => {}
             Err(error) => tracing::warn!(%error, "watch of HTTPRoutes' definition interrupted"),
         }
+    }
+}
+
+fn learn(caches: &Caches, wakeups: &Wakeups, schema: RouteSchema) {
+    let changed = caches
+        .route_schema
+        .send_if_modified(|known| known.replace(schema) != Some(schema));
+    if changed {
+        wakeups.wake_all(&caches.servers);
     }
 }
 
