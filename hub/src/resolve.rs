@@ -13,7 +13,7 @@ use std::{
 
 use crds::ClusterName;
 use futures::future::BoxFuture;
-use hub_plan::facts::{ClusterFacts, Resolution};
+use hub_plan::facts::{ClusterFacts, Family, Resolution};
 use operator::{
     cache::ObjectKey,
     wake::{Backoff, Next, Wakes},
@@ -44,6 +44,8 @@ pub struct Answer {
     pub addresses: BTreeSet<IpAddr>,
     /// How long they hold.
     pub ttl: Duration,
+    /// The family that could not be looked up, and why: it is not taken for one without addresses. Of the other there are some.
+    pub failure: Option<(Family, String)>,
 }
 
 /// Looks names up.
@@ -126,7 +128,11 @@ impl Resolver {
             Err(_elapsed) => Err("no name server answers".to_owned()),
         };
         let next = answer.as_ref().map_or(Next::Retry, |answer| {
-            Next::After(answer.ttl.clamp(TTL_MIN, TTL_MAX))
+            let within = answer.ttl.clamp(TTL_MIN, TTL_MAX);
+            match answer.failure {
+                None => Next::After(within),
+                Some(_) => Next::RetryWithin(within),
+            }
         });
         let servers = self.lock().learn(&name, answer);
         servers.into_iter().for_each(changed);
@@ -176,13 +182,31 @@ impl Known {
             return BTreeSet::new();
         };
         let resolution = match answer {
-            Ok(answer) => Resolution {
-                addresses: answer.addresses,
+            Ok(Answer {
+                addresses,
                 failure: None,
+                ..
+            }) => Resolution {
+                addresses,
+                ..Resolution::default()
             },
+            Ok(Answer {
+                mut addresses,
+                failure: Some((family, failure)),
+                ..
+            }) => {
+                let known = known.resolution.addresses.iter().copied();
+                addresses.extend(known.filter(|address| family.has(*address)));
+                Resolution {
+                    addresses,
+                    failure: Some(failure),
+                    failed: Some(family),
+                }
+            }
             Err(failure) => Resolution {
                 addresses: known.resolution.addresses.clone(),
                 failure: Some(failure),
+                failed: None,
             },
         };
         if resolution == known.resolution {

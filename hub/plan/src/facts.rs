@@ -241,6 +241,38 @@ pub struct Resolution {
     pub addresses: BTreeSet<IpAddr>,
     /// Why the last lookup brought none.
     pub failure: Option<String>,
+    /// Where that is so of one family alone: which. Of the other the last lookup brought addresses.
+    pub failed: Option<Family>,
+}
+
+impl Resolution {
+    /// May the name lead to such an address, as far as the hub knows? Of that family it knows nothing.
+    pub fn may_have(&self, address: IpAddr) -> bool {
+        let is_known = |family: Family| self.addresses.iter().any(|known| family.has(*known));
+        self.addresses.is_empty()
+            || self
+                .failed
+                .is_some_and(|family| family.has(address) && !is_known(family))
+    }
+}
+
+/// Of addresses: names are looked up of each apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// A records.
+    Ipv4,
+    /// AAAA records.
+    Ipv6,
+}
+
+impl Family {
+    /// Is the address of this family?
+    pub const fn has(self, address: IpAddr) -> bool {
+        match self {
+            Self::Ipv4 => address.is_ipv4(),
+            Self::Ipv6 => address.is_ipv6(),
+        }
+    }
 }
 
 /// An object by kind, name and UID, to be deleted.

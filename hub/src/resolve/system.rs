@@ -6,8 +6,12 @@ use futures::{FutureExt, future::BoxFuture};
 use hickory_resolver::{
     TokioResolver, lookup::Lookup as Records, net::NetError, proto::rr::RecordType,
 };
+use hub_plan::facts::Family;
 
 use super::{Answer, Lookup};
+
+/// A family that takes longer has failed: sooner than the whole lookup, which would take the other with it.
+const FAMILY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The system's name servers, as `/etc/resolv.conf` named them at the start.
 #[derive(Clone)]
@@ -41,18 +45,43 @@ impl Lookup for System {
         let resolver = self.0.clone();
         async move {
             let (resolver, name) = (resolver?, format!("{name}."));
-            let (ipv4, ipv6) = tokio::join!(
-                resolver.lookup(name.as_str(), RecordType::A),
-                resolver.lookup(name.as_str(), RecordType::AAAA)
-            );
-            // A family that could not be looked up is not taken for one without addresses.
-            let (mut answer, ipv6) = (family(ipv4)?, family(ipv6)?);
-            answer.addresses.extend(ipv6.addresses);
-            answer.ttl = answer.ttl.min(ipv6.ttl);
-            Ok(answer)
+            let records = async |of| {
+                let lookup = resolver.lookup(name.as_str(), of);
+                match tokio::time::timeout(FAMILY_TIMEOUT, lookup).await {
+                    Ok(records) => family(records),
+                    Err(_elapsed) => Err("no name server answers".to_owned()),
+                }
+            };
+            let (ipv4, ipv6) = tokio::join!(records(RecordType::A), records(RecordType::AAAA));
+            joined(ipv4, ipv6)
         }
         .boxed()
     }
+}
+
+/// What both families came to. There are name servers that fail for a family that a name has not: what is known of the other
+/// stands. If that is nothing, so is the whole.
+pub(super) fn joined(
+    ipv4: Result<Answer, String>,
+    ipv6: Result<Answer, String>,
+) -> Result<Answer, String> {
+    let (answer, family, failure) = match (ipv4, ipv6) {
+        (Ok(mut answer), Ok(ipv6)) => {
+            answer.addresses.extend(ipv6.addresses);
+            answer.ttl = answer.ttl.min(ipv6.ttl);
+            return Ok(answer);
+        }
+        (Ok(answer), Err(failure)) => (answer, Family::Ipv6, failure),
+        (Err(failure), Ok(answer)) => (answer, Family::Ipv4, failure),
+        (Err(failure), Err(_)) => return Err(failure),
+    };
+    if answer.addresses.is_empty() {
+        return Err(failure);
+    }
+    Ok(Answer {
+        failure: Some((family, failure)),
+        ..answer
+    })
 }
 
 /// The addresses of one family: a name may have none of it.
@@ -64,6 +93,7 @@ fn family(records: Result<Records, NetError>) -> Result<Answer, String> {
             return Ok(Answer {
                 addresses: BTreeSet::new(),
                 ttl: Duration::MAX,
+                failure: None,
             });
         }
         Err(error) => return Err(error.to_string()),
@@ -76,5 +106,6 @@ fn family(records: Result<Records, NetError>) -> Result<Answer, String> {
             .filter_map(|record| record.data.ip_addr())
             .collect(),
         ttl: seconds.map_or(Duration::MAX, |seconds| Duration::from_secs(seconds.into())),
+        failure: None,
     })
 }

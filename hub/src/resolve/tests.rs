@@ -18,13 +18,10 @@ struct Fake {
 
 impl Fake {
     fn says(&self, name: &str, addresses: &[&str], ttl: u64) {
-        let answer = Answer {
-            addresses: addresses
-                .iter()
-                .map(|address| address.parse().unwrap())
-                .collect(),
-            ttl: Duration::from_secs(ttl),
-        };
+        self.answers(name, answer(addresses, ttl));
+    }
+
+    fn answers(&self, name: &str, answer: Answer) {
         self.answers
             .lock()
             .unwrap()
@@ -41,6 +38,14 @@ impl Fake {
 
     fn lookups(&self) -> usize {
         self.lookups.load(Ordering::SeqCst)
+    }
+}
+
+fn answer(addresses: &[&str], ttl: u64) -> Answer {
+    Answer {
+        addresses: addresses.iter().map(|one| one.parse().unwrap()).collect(),
+        ttl: Duration::from_secs(ttl),
+        failure: None,
     }
 }
 
@@ -212,6 +217,62 @@ async fn a_failure_keeps_the_last_good_addresses_and_says_why() {
     fake.says("lb.example", &["203.0.113.9"], 60);
     running.woken().await;
     assert_eq!(running.known("llama", "lb.example"), "{203.0.113.9}, None");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_family_that_fails_keeps_its_last_good_addresses_and_is_tried_again_before_the_others_end()
+ {
+    let fake = Fake::default();
+    fake.says("lb.example", &["203.0.113.9", "2001:db8::9"], 60);
+    let mut running = Running::new(&fake);
+    running.ask("llama", &["lb.example"]);
+    running.woken().await;
+    let ipv4_alone = Answer {
+        failure: Some((Family::Ipv6, "SERVFAIL".to_owned())),
+        ..answer(&["203.0.113.10"], 300)
+    };
+    fake.answers("lb.example", ipv4_alone);
+    running.woken().await;
+    let failed = "{203.0.113.10, 2001:db8::9}, Some(\"SERVFAIL\")";
+    assert_eq!(running.known("llama", "lb.example"), failed);
+    let known = running.ask("llama", &["lb.example"]);
+    assert_eq!(known["lb.example"].failed, Some(Family::Ipv6));
+    fake.says("lb.example", &["203.0.113.10"], 60);
+    running.pass(11).await;
+    assert_eq!(running.known("llama", "lb.example"), "{203.0.113.10}, None");
+}
+
+#[test]
+fn what_one_family_answers_stands_though_the_other_fails() {
+    let failed = |why: &str| Err(why.to_owned());
+    let (ipv4, ipv6) = (answer(&["203.0.113.9"], 60), answer(&["2001:db8::9"], 30));
+    let both = answer(&["203.0.113.9", "2001:db8::9"], 30);
+    let without = |family, answer: &Answer| {
+        Ok(Answer {
+            failure: Some((family, "SERVFAIL".to_owned())),
+            ..answer.clone()
+        })
+    };
+    let cases = [
+        ((Ok(ipv4.clone()), Ok(ipv6.clone())), Ok(both)),
+        (
+            (Ok(ipv4.clone()), failed("SERVFAIL")),
+            without(Family::Ipv6, &ipv4),
+        ),
+        (
+            (failed("SERVFAIL"), Ok(ipv6.clone())),
+            without(Family::Ipv4, &ipv6),
+        ),
+        // No address of the one says nothing of the other.
+        (
+            (Ok(answer(&[], 60)), failed("SERVFAIL")),
+            failed("SERVFAIL"),
+        ),
+        ((failed("REFUSED"), failed("SERVFAIL")), failed("REFUSED")),
+    ];
+    for ((ipv4, ipv6), expected) in cases {
+        assert_eq!(system::joined(ipv4, ipv6), expected);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use super::{Draft, bounds::Bounds, previous};
 use crate::{
     drain::Drain,
-    facts::{ClusterFacts, EndpointFacts, Facts, StepFacts},
+    facts::{ClusterFacts, EndpointFacts, Facts, Family, StepFacts},
     memory::PublishedEndpoint,
     probe::{Reach, reach},
     silence::{Fate, Silence},
@@ -171,15 +171,17 @@ pub(super) fn resolved(
     } else {
         reported.port
     };
-    // A name of which nothing is known yet may be what was published.
-    let mut resolutions = reported.hostnames.values();
-    let is_partial = resolutions.any(|resolution| resolution.addresses.is_empty());
-    if is_partial && memory.draining_since.is_none() && memory.port == port {
+    if memory.draining_since.is_none() && memory.port == port {
         let remembered = memory.addresses.iter().copied();
-        fit.extend(remembered.filter(|address| bounds.refusal(*address).is_none()));
+        fit.extend(remembered.filter(|address| {
+            // A name of which nothing is known yet may be what was published.
+            let mut resolutions = reported.hostnames.values();
+            resolutions.any(|resolution| resolution.may_have(*address))
+                && bounds.refusal(*address).is_none()
+        }));
     }
     let verdict = refusal(name, &refused)
-        .or_else(|| unresolved(name, reported))
+        .or_else(|| unresolved(name, reported, &fit))
         .unwrap_or_else(|| settled(name, fit.len(), silence));
     Found {
         port: if fit.is_empty() { 0 } else { port },
@@ -216,13 +218,22 @@ fn refusal(name: &ClusterName, refused: &[String]) -> Option<StepFacts> {
     (!refused.is_empty()).then(|| StepFacts::no(reason::ADDRESS_REFUSED, message))
 }
 
-/// Which names are not resolved: what fails comes before what is on its way.
-fn unresolved(name: &ClusterName, reported: &EndpointFacts) -> Option<StepFacts> {
+/// Which names are not resolved: what fails comes before what is on its way. A name that has addresses needs no second family:
+/// where nothing of the failed one is published, nothing is amiss.
+fn unresolved(
+    name: &ClusterName,
+    reported: &EndpointFacts,
+    published: &BTreeSet<IpAddr>,
+) -> Option<StepFacts> {
+    let is_published = |family: Family| published.iter().any(|address| family.has(*address));
     let mut failures = reported
         .hostnames
         .iter()
         .filter_map(|(hostname, resolution)| {
             let failure = resolution.failure.as_ref()?;
+            if !resolution.failed.is_none_or(is_published) {
+                return None;
+            }
             let published = if resolution.addresses.is_empty() {
                 "what was published stays"
             } else {

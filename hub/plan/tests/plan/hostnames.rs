@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, net::IpAddr};
 
-use hub_plan::facts::Resolution;
+use hub_plan::facts::{Family, Resolution};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 
 use crate::{
@@ -14,6 +14,15 @@ fn resolved(addresses: &[&str], failure: Option<&str>) -> Resolution {
     Resolution {
         addresses: addresses.iter().map(|one| one.parse().unwrap()).collect(),
         failure: failure.map(ToOwned::to_owned),
+        failed: None,
+    }
+}
+
+/// One family was looked up, the other was not.
+fn without(failed: Family, addresses: &[&str]) -> Resolution {
+    Resolution {
+        failed: Some(failed),
+        ..resolved(addresses, Some("SERVFAIL"))
     }
 }
 
@@ -131,6 +140,43 @@ fn a_restarted_hub_that_has_not_resolved_a_name_yet_changes_no_slice() {
     given.apply();
     say(&mut given, [("a.example", pending())]);
     assert_eq!(given.plan().slices, slices(&given));
+}
+
+#[test]
+fn a_family_that_fails_keeps_nothing_of_the_other_back() {
+    let given = named([("a.example", without(Family::Ipv6, &["203.0.113.8"]))]);
+    let (published, said) = shown(&given);
+    assert_eq!(published, "203.0.113.8:80");
+    assert_eq!(said, "True Provisioned: west admits traffic at 1 addresses");
+}
+
+#[test]
+fn a_family_that_fails_keeps_its_own_addresses_published_and_says_why() {
+    let known = without(Family::Ipv6, &["203.0.113.8", "2001:db8::8"]);
+    let (published, said) = shown(&named([("a.example", known)]));
+    assert_eq!(published, "203.0.113.8 2001:db8::8:80");
+    assert_eq!(
+        said,
+        "Unknown HostnameNotResolved: the hub can't resolve a.example of west: SERVFAIL; its last addresses stay published"
+    );
+}
+
+#[test]
+fn a_restarted_hub_for_which_one_family_fails_changes_only_the_others_slice() {
+    let mut given = named([("a.example", resolved(&["203.0.113.8", "2001:db8::8"], None))]);
+    given.apply();
+    say(
+        &mut given,
+        [("a.example", without(Family::Ipv6, &["203.0.113.8"]))],
+    );
+    assert_eq!(given.plan().slices, slices(&given));
+    say(
+        &mut given,
+        [("a.example", without(Family::Ipv6, &["203.0.113.9"]))],
+    );
+    let (published, said) = shown(&given);
+    assert_eq!(published, "203.0.113.9 2001:db8::8:80");
+    assert!(said.starts_with("Unknown HostnameNotResolved"), "{said}");
 }
 
 #[test]
