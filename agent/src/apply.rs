@@ -12,7 +12,7 @@ use kube::{
 use operator::{
     apply::{self, Retry},
     cache::{Cache, ObjectKey},
-    ownership::{Desired, controller},
+    ownership::{Desired, controller, is_orphan},
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -44,7 +44,7 @@ impl Owner {
         }
     }
 
-    /// The object of that name, if the placement controls it. A label or an owner reference may be anybody's writing: an
+    /// The object of that name, if the placement controls it, or nobody does any more and it is to have it back. A label or an owner reference may be anybody's writing: an
     /// object in another namespace is never the placement's, whatever it says.
     pub(crate) fn controlled<K>(&self, cache: &Cache<K>, name: &str) -> Option<Arc<K>>
     where
@@ -144,7 +144,9 @@ impl Owner {
     }
 
     fn controls(&self, object: &impl ResourceExt) -> bool {
+        let is_named = object.labels().get(labels::SERVER) == Some(&self.name);
         controller(object.meta()).is_some_and(|owner| owner.uid == self.uid)
+            || (is_named && is_orphan(object.meta(), labels::AGENT))
     }
 
     fn key(&self, name: &str) -> ObjectKey {

@@ -320,6 +320,37 @@ async fn somebody_elses_placement_is_never_touched() {
 }
 
 #[tokio::test]
+async fn a_deployment_that_lost_its_controller_is_taken_back_but_for_one_that_was_let_go() {
+    for is_let_go in [false, true] {
+        let agent = Agent::new();
+        agent.hear_desired();
+        agent.reconcile().await;
+        agent.server.writes();
+        let object = operator::cache::ObjectKey::new("team-a", "llama");
+        let mut orphan = (*agent.caches.deployments.get(&object).unwrap()).clone();
+        let metadata = &mut orphan.metadata;
+        metadata.owner_references = None;
+        metadata.resource_version = Some("1000".to_owned());
+        let mut fields = metadata.managed_fields.take().unwrap();
+        let ours = &mut fields[0].fields_v1.as_mut().unwrap().0["f:metadata"];
+        ours.as_object_mut().unwrap().remove("f:ownerReferences");
+        metadata.managed_fields = Some(fields);
+        if is_let_go {
+            metadata.annotations = None;
+        }
+        agent.caches.deployments.note(orphan);
+        agent.reconcile().await;
+        let (writes, reason) = if is_let_go {
+            (&[][..], "NameConflict")
+        } else {
+            (&["PATCH Deployment llama"][..], "Provisioned")
+        };
+        assert_eq!(agent.server.writes(), writes);
+        assert_eq!(agent.report().steps[0].reason, reason);
+    }
+}
+
+#[tokio::test]
 async fn a_missing_namespace_is_told_and_its_placement_waits_for_it() {
     let mut agent = Agent::over(ApiServer::default(), Caches::default());
     agent.hear_desired();

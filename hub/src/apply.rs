@@ -19,7 +19,7 @@ use kube::{
     api::{ApiResource, PropagationPolicy},
 };
 use operator::{
-    apply::{Error, Retry, apply, delete},
+    apply::{Error, Retry, apply, delete, replace},
     cache::{Cache, ObjectKey},
     conditions::{Again, Failure},
     ownership::Desired,
@@ -47,10 +47,21 @@ pub trait DiscoveryObject:
     + Sync
     + 'static
 {
+    /// Can it be changed to that? If not it is deleted, and written anew.
+    fn can_become(&self, _desired: &Desired) -> bool {
+        true
+    }
 }
 
 impl DiscoveryObject for Service {}
-impl DiscoveryObject for EndpointSlice {}
+impl DiscoveryObject for EndpointSlice {
+    /// The family of a slice never changes.
+    fn can_become(&self, desired: &Desired) -> bool {
+        desired
+            .field("addressType")
+            .is_some_and(|family| *family == self.address_type)
+    }
+}
 impl DiscoveryObject for HttpRoute {}
 
 /// Writes discovery objects.
@@ -141,8 +152,15 @@ impl Applier {
     ) -> Result<(), Failure> {
         let kind = K::kind(&());
         let live: Option<Arc<K>> = cache.get(&desired.key);
-        let live = live.as_deref().map(Resource::meta);
-        let applied = apply(&self.client, labels::HUB, &desired, live).await;
+        let applied = match live {
+            Some(live) if !live.can_become(&desired) => {
+                replace(&self.client, labels::HUB, &desired, live.meta()).await
+            }
+            live => {
+                let live = live.as_deref().map(Resource::meta);
+                apply(&self.client, labels::HUB, &desired, live).await
+            }
+        };
         let applied = applied.map_err(|error| failure(&error))?;
         tracing::info!(%kind, object = %desired.key, "applied");
         self.metrics.wrote();

@@ -212,7 +212,10 @@ impl Held {
             return refusal(StatusCode::NOT_FOUND);
         };
         if *method == Method::DELETE {
-            if body["preconditions"]["uid"] != there["metadata"]["uid"] {
+            let (asked, metadata) = (&body["preconditions"], &there["metadata"]);
+            let version = &asked["resourceVersion"];
+            let is_stale = !version.is_null() && *version != metadata["resourceVersion"];
+            if asked["uid"] != metadata["uid"] || is_stale {
                 return refusal(StatusCode::CONFLICT);
             }
             self.objects.remove(path);

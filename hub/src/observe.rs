@@ -27,7 +27,7 @@ use k8s_openapi::api::{
 use kube::{Api, Client, Resource, ResourceExt, runtime::watcher};
 use operator::{
     cache::{Cache, Change, ObjectKey},
-    ownership::{controller, strip_metadata, trim_metadata},
+    ownership::{controller, is_orphan, strip_metadata, trim_metadata},
     wake::SharedWakes,
 };
 use serde::de::DeserializeOwned;
@@ -213,7 +213,7 @@ impl Wakeups {
 }
 
 impl Caches {
-    /// The discovery objects of one server: those whose controller it is.
+    /// The discovery objects of one server.
     pub fn discovery(&self, server: &InferenceServer) -> hub_plan::facts::Observed {
         hub_plan::facts::Observed {
             services: owned(&self.services, server),
@@ -378,10 +378,18 @@ where
     Box::pin(cache.clone().run(Api::all(client.clone()), config, changed))
 }
 
-/// The objects named after a server that it controls. Every name begins with the server's and a hyphen.
+/// The objects named after a server that it controls, or that the hub wrote for it and nobody controls any more: it is to have
+/// them back. Every name begins with the server's and a hyphen.
 fn owned<K: Resource>(cache: &Cache<K>, server: &InferenceServer) -> Vec<Arc<K>> {
-    let (namespace, uid) = (server.namespace().unwrap_or_default(), server.uid());
-    let mut objects = cache.prefixed(&namespace, &format!("{}-", server.name_any()));
-    objects.retain(|object| controller(object.meta()).map(|owner| &owner.uid) == uid.as_ref());
+    let (namespace, name) = (server.namespace().unwrap_or_default(), server.name_any());
+    let uid = server.metadata.uid.as_ref();
+    let mut objects = cache.prefixed(&namespace, &format!("{name}-"));
+    objects.retain(|object| {
+        let meta = object.meta();
+        let labels = meta.labels.as_ref();
+        let is_named = labels.and_then(|labels| labels.get(labels::SERVER)) == Some(&name);
+        controller(meta).map(|owner| &owner.uid) == uid
+            || (is_named && is_orphan(meta, labels::HUB))
+    });
     objects
 }

@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::{
     cache::ObjectKey,
-    ownership::{APPLIED_HASH, Desired, controller, is_applied_by},
+    ownership::{APPLIED_HASH, Desired, controller, is_applied_by, is_orphan},
 };
 
 /// A write that did not come about.
@@ -164,8 +164,30 @@ pub async fn apply(
     }
 }
 
-/// Is the live object the desired one's? Decided by the controller's UID; for an object without a controller, by whether
-/// `manager` has applied it before.
+/// Applies an object in place of the live one, which can't become it: a field that never changes differs. What another hand has
+/// changed since the cache saw it is not deleted.
+///
+/// # Errors
+/// As [`apply`], and [`Error::Delete`] when the live object was not deleted.
+pub async fn replace(
+    client: &Client,
+    manager: &str,
+    desired: &Desired,
+    live: &ObjectMeta,
+) -> Result<DynamicObject, Error> {
+    owned(desired, live, manager)?;
+    let preconditions = Preconditions {
+        uid: live.uid.clone(),
+        resource_version: live.resource_version.clone(),
+    };
+    let propagation = PropagationPolicy::Background;
+    let (resource, key) = (&desired.resource, &desired.key);
+    delete_if(client, resource, key, preconditions, propagation).await?;
+    apply(client, manager, desired, None).await
+}
+
+/// Is the live object the desired one's? Decided by the controller's UID. One that nobody controls is adopted if `manager` has
+/// applied it; an object that is to have no controller is known by that alone.
 #[expect(
     clippy::result_large_err,
     reason = "kube's error is large, and a failed write is rare"
@@ -173,7 +195,7 @@ pub async fn apply(
 fn owned(desired: &Desired, live: &ObjectMeta, manager: &str) -> Result<(), Error> {
     let owner = controller(live);
     let ours = match &desired.owner {
-        Some(uid) => owner.is_some_and(|owner| owner.uid == *uid),
+        Some(uid) => owner.is_some_and(|owner| owner.uid == *uid) || is_orphan(live, manager),
         None => owner.is_none() && is_applied_by(live, manager),
     };
     if ours {
@@ -202,11 +224,22 @@ pub async fn delete(
     uid: &str,
     propagation: PropagationPolicy,
 ) -> Result<(), Error> {
+    let preconditions = Preconditions {
+        uid: Some(uid.to_owned()),
+        resource_version: None,
+    };
+    delete_if(client, resource, key, preconditions, propagation).await
+}
+
+async fn delete_if(
+    client: &Client,
+    resource: &ApiResource,
+    key: &ObjectKey,
+    preconditions: Preconditions,
+    propagation: PropagationPolicy,
+) -> Result<(), Error> {
     let parameters = DeleteParams {
-        preconditions: Some(Preconditions {
-            uid: Some(uid.to_owned()),
-            resource_version: None,
-        }),
+        preconditions: Some(preconditions),
         propagation_policy: Some(propagation),
         ..DeleteParams::default()
     };

@@ -63,6 +63,11 @@ impl Desired {
         })
     }
 
+    /// What it says of a field beside its metadata.
+    pub fn field(&self, name: &str) -> Option<&Value> {
+        self.value.get(name)
+    }
+
     /// The document to apply, with more metadata: a UID or a version as a precondition.
     pub(crate) fn document(&self, field: &'static str, precondition: &str) -> Value {
         let mut value = self.value.clone();
@@ -134,6 +139,15 @@ pub fn is_applied_by(live: &ObjectMeta, manager: &str) -> bool {
         .iter()
         .flatten()
         .any(|entry| is_apply_of(entry, manager))
+}
+
+/// Has `manager` applied the object, and does nobody control it? Its controller was taken from it, or went without it. What was let
+/// go, by [`crate::apply::disown`], has the hash no more and is none.
+pub fn is_orphan(live: &ObjectMeta, manager: &str) -> bool {
+    let annotations = live.annotations.as_ref();
+    controller(live).is_none()
+        && annotations.is_some_and(|annotations| annotations.contains_key(APPLIED_HASH))
+        && is_applied_by(live, manager)
 }
 
 /// The owner that an object's `ownerReferences` call its controller.

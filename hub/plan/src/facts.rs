@@ -83,7 +83,7 @@ pub struct PastSilence {
     pub ended: Timestamp,
 }
 
-/// Our objects of one server in the hub: each of them has the server as its controller.
+/// Our objects of one server in the hub: each of them has the server as its controller, or none and is to have it again.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
     /// Discovery Services.

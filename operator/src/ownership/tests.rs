@@ -156,3 +156,26 @@ fn the_same_content_has_the_same_hash() {
     let other = Desired::new(&ConfigMap::default()).unwrap();
     assert_ne!(service().hash, other.hash);
 }
+
+#[test]
+fn what_nobody_controls_is_an_orphan_if_we_applied_it_and_did_not_let_it_go() {
+    let ours = live(&service(), all_ours());
+    assert!(is_orphan(&ours, "us"));
+    assert!(!is_orphan(&ours, "them"));
+    let let_go = ObjectMeta {
+        annotations: None,
+        ..ours.clone()
+    };
+    assert!(!is_orphan(&let_go, "us"));
+    let owner = |controller| OwnerReference {
+        controller: Some(controller),
+        ..OwnerReference::default()
+    };
+    for (controller, expected) in [(true, false), (false, true)] {
+        let owned = ObjectMeta {
+            owner_references: Some(vec![owner(controller)]),
+            ..ours.clone()
+        };
+        assert_eq!(is_orphan(&owned, "us"), expected);
+    }
+}

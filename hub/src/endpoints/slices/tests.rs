@@ -174,6 +174,54 @@ async fn the_first_change_of_a_slice_is_written_at_once_and_what_follows_goes_to
 }
 
 #[tokio::test]
+async fn what_lost_its_owner_is_still_known_and_is_written_again_with_the_one_that_it_is_to_have() {
+    let world = World::with(&[]);
+    world.sync(&world.plan(), true).await.unwrap();
+    let api = world.api;
+    // As `kubectl delete --cascade=orphan` leaves them.
+    for (path, mut object) in api.objects() {
+        object["metadata"]["ownerReferences"] = json!([]);
+        api.put(&path, object);
+    }
+    let mut server = contract::server("team", "llama");
+    server.metadata.uid = Some("made-anew".to_owned());
+    let world = World::of(api, server);
+    assert_eq!(world.publisher.get(&world.server).len(), 2);
+    let others = contract::server("team", "llama-endpoints");
+    assert!(world.caches.discovery(&others).slices.is_empty());
+    world.sync(&world.plan(), true).await.unwrap();
+    let objects = world.api.objects();
+    let owners = objects.values().map(|object| {
+        let owner = &object["metadata"]["ownerReferences"][0];
+        owner["uid"].as_str()
+    });
+    let owners: Vec<_> = owners.collect();
+    assert_eq!(owners, [Some("made-anew"); 3]);
+}
+
+#[tokio::test]
+async fn a_slice_of_another_family_is_deleted_and_written_anew() {
+    for changed_meanwhile in [false, true] {
+        let world = World::with(&[(WEST, "llama-endpoints", "west")]);
+        let path = format!("{SLICES}/{WEST}");
+        let mut slice = world.api.get(WEST).unwrap();
+        slice["addressType"] = "IPv6".into();
+        slice["metadata"]["uid"] = "theirs".into();
+        world.api.put(&path, slice.clone());
+        let world = World::of(world.api, world.server);
+        if changed_meanwhile {
+            world.api.put(&path, slice);
+        }
+        let synced = world.sync(&world.plan(), true).await;
+        let there = world.api.get(WEST).unwrap();
+        assert_eq!(synced.is_err(), changed_meanwhile);
+        assert_eq!(there["metadata"]["uid"] == "theirs", changed_meanwhile);
+        let family = if changed_meanwhile { "IPv6" } else { "IPv4" };
+        assert_eq!(there["addressType"], family);
+    }
+}
+
+#[tokio::test]
 async fn no_route_is_written_to_a_service_that_leads_nowhere_yet() {
     let world = World::with(&[]);
     for slice in ["-east-ipv4-0", "-west-ipv4-0"] {
