@@ -5,6 +5,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::{
     given::{Given, condition, healthy},
+    probe::{answer, lost},
     shown::{due, endpoints},
     silence::{WELL, fleet, seconds},
 };
@@ -120,4 +121,14 @@ fn few_that_are_back_with_few_that_are_silent_are_not_much_of_the_fleet() {
     let mut given = when_back(4);
     given.fleet.silent_since.truncate(1);
     assert_eq!(endpoints(&given.plan())[1], "west 203.0.113.2 down");
+}
+
+#[test]
+fn when_an_answer_counts_no_longer_the_next_is_waited_for_a_grace() {
+    let mut given = lost();
+    answer(&mut given, "west", None);
+    given.pass(80);
+    let plan = given.plan();
+    assert_eq!(endpoints(&plan), WELL);
+    assert_eq!(due(&plan, given.now), Some(40));
 }
