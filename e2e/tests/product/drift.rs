@@ -89,7 +89,9 @@ fn said(object: &DynamicObject) -> Value {
     labels.remove("theirs");
     // A new owner has a new UID, which the hash of what we say knows.
     annotations.remove("inferfleet.io/applied-hash");
-    json!({"said": said, "annotations": annotations, "labels": labels})
+    let owners = object.owner_references().iter();
+    let owners: Vec<_> = owners.map(|owner| (&owner.kind, &owner.name)).collect();
+    json!({"said": said, "annotations": annotations, "labels": labels, "owners": owners})
 }
 
 impl Owned {
@@ -136,10 +138,27 @@ impl Owned {
             .await;
         self.patch(&self.change).await;
         self.until_right(None).await;
+        // Whose it is.
+        self.patch(&json!({"metadata": {"ownerReferences": null}}))
+            .await;
+        self.until_right(None).await;
         // Our watches select by this label.
         self.patch(&json!({"metadata": {"labels": {labels::MANAGED_BY: null}}}))
             .await;
         self.until_right(None).await;
+    }
+
+    /// Returns once it is there for the object of that UID.
+    async fn until_owned_by(&self, owner: &str) {
+        let is_owned = |object: Option<&DynamicObject>| {
+            object.is_some_and(|object| {
+                let mut owners = object.owner_references().iter();
+                owners.any(|one| one.uid == owner)
+            })
+        };
+        e2e::wait::until(self.api.clone(), self.name, SOON, is_owned)
+            .await
+            .unwrap();
     }
 
     async fn assert_theirs_is_kept(&self) {
@@ -158,8 +177,18 @@ async fn what_another_hand_deletes_or_changes_is_put_right_in_every_kind_and_wha
     serving(&fleet, NAMES, &["east"]).await;
     let (hub, east) = (fleet.hub(), fleet.member("east").unwrap());
     let all = all(hub, east).await;
-    // The owner first: with it goes what it owns.
-    for one in all.iter().rev() {
+    // The owner first: with it goes what it owns, when the garbage collector comes to that.
+    let (placement, others) = all.split_last().unwrap();
+    placement.disturb().await;
+    let owner = placement.get().await.uid().unwrap();
+    let owned = others.iter().rev().filter(|one| {
+        let mut owners = one.before["owners"].as_array().unwrap().iter();
+        owners.any(|owner| owner[0] == placement.kind.as_str())
+    });
+    for one in owned {
+        one.until_owned_by(&owner).await;
+    }
+    for one in others.iter().rev() {
         one.disturb().await;
     }
     fleet.ready(NAMES, "hello").await.unwrap();

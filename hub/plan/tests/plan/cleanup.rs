@@ -1,5 +1,8 @@
 //! What is published of a server that goes: until when it stays, and that it is waited for.
 
+use std::collections::BTreeMap;
+
+use hub_plan::facts::Observed;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::{
@@ -40,4 +43,21 @@ fn it_is_cleaned_up_when_neither_a_service_nor_a_slice_is_left() {
         assert_eq!(cleanup(services, slices), "Unknown Removing");
     }
     assert_eq!(cleanup(false, false), "True Removed");
+}
+
+#[test]
+fn what_a_publisher_elsewhere_still_has_of_it_is_waited_for() {
+    let mut given = deleting();
+    for name in ["east", "west"] {
+        given.cluster(name).gone = true;
+    }
+    let published = given.facts().published;
+    given.observed = Observed::default();
+    for (published, expected) in [(published, "Removing"), (BTreeMap::new(), "Removed")] {
+        let mut facts = given.facts();
+        facts.published = published;
+        let steps = hub_plan::plan(&facts, given.now).steps;
+        let cleanup = steps.iter().find(|step| step.kind == "Cleanup");
+        assert_eq!(cleanup.unwrap().reason, expected);
+    }
 }

@@ -282,6 +282,7 @@ fn timeouts_are_the_servers_unless_a_rule_has_its_own() {
 fn a_field_that_the_installed_gateway_api_lacks_is_not_sent_and_said() {
     let mut given = healthy();
     given.route_schema.timeouts = false;
+    assert_eq!(condition(&given.plan().status, "Ready"), "True Serving");
     given.server.spec.routing.timeouts = Some(timeouts("30s"));
     let plan = given.plan();
     assert!(spec(&plan, 0)["rules"][0].get("timeouts").is_none());
