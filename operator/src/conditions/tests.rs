@@ -303,6 +303,35 @@ fn what_was_taken_beside_a_failure_is_looked_at_at_once_and_the_failure_is_told(
 }
 
 #[test]
+fn what_was_written_is_looked_at_before_what_waits() {
+    let wait = Duration::from_secs(1);
+    for (wrote, wait, expected) in [
+        (true, Some(wait), Again::AtOnce),
+        (true, None, Again::AtOnce),
+        (false, Some(wait), Again::After(wait)),
+        (false, None, Again::OnEvent),
+    ] {
+        assert_eq!(Again::beside(wrote, wait), expected);
+    }
+}
+
+#[test]
+fn a_pass_waits_for_a_time_only_when_it_says_so() {
+    let wait = Duration::from_secs(1);
+    for (again, expected) in [
+        (Again::After(wait), Some(wait)),
+        (Again::AtOnce, None),
+        (Again::OnEvent, None),
+    ] {
+        let outcome = Outcome {
+            again,
+            ..Outcome::default()
+        };
+        assert_eq!(outcome.wait(), expected);
+    }
+}
+
+#[test]
 fn the_shortest_wait_counts() {
     let (soon, late) = (Duration::from_secs(1), Duration::from_secs(2));
     let order = [

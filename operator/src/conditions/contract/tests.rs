@@ -1,6 +1,6 @@
 //! Each rule is broken by somebody.
 
-use std::sync::Mutex;
+use std::{sync::Mutex, time::Duration};
 
 use futures::future::BoxFuture;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -26,11 +26,32 @@ enum Wrong {
 /// Counts up to three, one a run.
 struct Counter {
     wrong: Wrong,
+    /// What it says of when to go on.
+    again: Again,
     count: Mutex<u32>,
     asked: Mutex<u32>,
 }
 
 impl Counter {
+    fn new(wrong: Wrong, again: Again) -> Self {
+        Self {
+            wrong,
+            again,
+            count: Mutex::default(),
+            asked: Mutex::default(),
+        }
+    }
+
+    fn count(&self) -> u32 {
+        *self.count.lock().unwrap()
+    }
+
+    /// The rule that it breaks.
+    async fn breaks(&self) -> Option<&'static str> {
+        let kept = condition_actor(self, || self.count(), || self.count()).await;
+        kept.err().map(|breach| breach.rule)
+    }
+
     fn is(&self, wrong: Wrong) -> bool {
         self.wrong == wrong
     }
@@ -97,10 +118,16 @@ impl ConditionActor<u32> for Counter {
         }
         let ran = if self.fails() {
             Err(self.failure())
-        } else if *there >= 3 {
-            Ok(Ran::acted(Verdict::yes("Counted", "Done", "")))
         } else {
-            Ok(Ran::acted(found))
+            let verdict = if *there >= 3 {
+                Verdict::yes("Counted", "Done", "")
+            } else {
+                found
+            };
+            Ok(Ran {
+                verdict,
+                again: self.again,
+            })
         };
         Box::pin(std::future::ready(ran))
     }
@@ -130,13 +157,31 @@ async fn an_actor_that_does_one_thing_wrong_breaks_the_rule_that_says_so() {
             Some("what is not done says why in a sentence"),
         ),
     ] {
-        let counter = Counter {
-            wrong,
-            count: Mutex::default(),
-            asked: Mutex::default(),
-        };
-        let there = || *counter.count.lock().unwrap();
-        let kept = condition_actor(&counter, there, there).await;
-        assert_eq!(kept.err().map(|breach| breach.rule), rule, "{wrong:?}");
+        let counter = Counter::new(wrong, Again::AtOnce);
+        assert_eq!(counter.breaks().await, rule, "{wrong:?}");
     }
+}
+
+#[tokio::test]
+async fn who_waits_for_an_event_is_asked_no_further_but_for_whether_it_is_done() {
+    let counter = Counter::new(Wrong::Nothing, Again::OnEvent);
+    assert_eq!((counter.breaks().await, counter.count()), (None, 1));
+    let forgets = Counter::new(Wrong::NeverFindsItDone, Again::OnEvent);
+    *forgets.count.lock().unwrap() = 2;
+    let rule = Some("what was run to True is found True");
+    assert_eq!(forgets.breaks().await, rule);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_time_is_given_it_until_it_is_done() {
+    let wait = Duration::from_secs(7);
+    let counter = Counter::new(Wrong::Nothing, Again::After(wait));
+    let begin = tokio::time::Instant::now();
+    assert_eq!((counter.breaks().await, counter.count()), (None, 3));
+    assert_eq!(begin.elapsed(), 2 * wait);
+}
+
+#[test]
+fn who_says_nothing_of_it_holds_nobody_up() {
+    assert!(!Counter::new(Wrong::Nothing, Again::OnEvent).gates(&0));
 }
