@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crds::v1alpha1::{GatewayReference, RouteParent};
+use hub_plan::routes::{services, weighed};
 use serde_json::json;
 
 use crate::given::{Given, cluster, condition, healthy, judged, server, serving};
@@ -204,4 +205,17 @@ fn the_gateways_of_a_server_are_its_own_or_the_hubs() {
         section_name: None,
     }];
     assert_eq!(gateways(&given), named("team", "own"));
+}
+
+#[test]
+fn what_takes_a_share_of_the_traffic_is_known_by_its_weight() {
+    let mut given = healthy();
+    let one = given.plan().routes;
+    assert_eq!(weighed(&one), ["llama-endpoints"].into(), "of no weight");
+    given.server = server(&[("east", 3), ("west", 1)]);
+    given.placement("west").replicas.ready = 0;
+    let two = given.plan().routes;
+    let named = services(&two).into_iter().collect::<Vec<_>>();
+    assert_eq!(named, ["llama-endpoints-w1", "llama-endpoints-w3"]);
+    assert_eq!(weighed(&two), ["llama-endpoints-w3"].into());
 }
