@@ -172,6 +172,10 @@ async fn who_waits_for_an_event_is_asked_no_further_but_for_whether_it_is_done()
     assert_eq!(forgets.breaks().await, rule);
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how much of the paused time has passed"
+)]
 #[tokio::test(start_paused = true)]
 async fn who_waits_for_a_time_is_given_it_until_it_is_done() {
     let wait = Duration::from_secs(7);
