@@ -37,6 +37,9 @@ pub const DRAINING_SINCE: &str = "inferfleet.io/draining-since";
 /// (RFC 3339).
 pub const SILENT_SINCE: &str = "inferfleet.io/silent-since";
 
+/// Annotation of an EndpointSlice: the host names that addresses of its cluster came from, with a comma between two.
+pub const HOSTNAMES: &str = "inferfleet.io/hostnames";
+
 /// Annotation of a ServerPlacement: UID of the InferenceServer in the hub.
 pub const SERVER_UID: &str = "inferfleet.io/server-uid";
 

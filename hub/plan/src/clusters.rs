@@ -49,6 +49,8 @@ pub struct Cluster {
     pub addresses: Vec<IpAddr>,
     /// The port of all of them.
     pub port: u16,
+    /// The host names that some of them came from.
+    pub hostnames: std::collections::BTreeSet<String>,
     /// Does a request that arrives there reach a model server, as far as is known?
     pub routable: bool,
     /// Does it take traffic?
@@ -267,6 +269,7 @@ impl Draft<'_> {
             endpoint: found.verdict,
             addresses: found.addresses,
             port: found.port,
+            hostnames: found.hostnames,
             routable,
             ready: false,
             remembered,
@@ -340,6 +343,7 @@ impl Draft<'_> {
         {
             found.addresses.clone_from(&self.memory.addresses);
             found.port = self.memory.port;
+            found.hostnames.clone_from(&self.memory.hostnames);
             found.draining_since = Some(since);
             found.due = Some(until);
         }

@@ -8,9 +8,12 @@ use std::{
 };
 
 use crds::{ClusterName, labels, names};
-use k8s_openapi::api::{
-    core::v1::{Service, ServicePort, ServiceSpec},
-    discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice},
+use k8s_openapi::{
+    api::{
+        core::v1::{Service, ServicePort, ServiceSpec},
+        discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice},
+    },
+    jiff::Timestamp,
 };
 
 use crate::{
@@ -162,6 +165,7 @@ fn endpoint_of(cluster: &Cluster) -> PublishedEndpoint {
         serving: is_serving(cluster),
         draining_since: cluster.draining_since,
         silent_since: cluster.silent_since,
+        hostnames: cluster.hostnames.clone(),
     }
 }
 
@@ -282,14 +286,18 @@ fn slice(
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned())),
     );
-    let moments: BTreeMap<_, _> = [
-        (labels::DRAINING_SINCE, cluster.draining_since),
-        (labels::SILENT_SINCE, cluster.silent_since),
+    let hostnames: Vec<_> = cluster.hostnames.iter().map(String::as_str).collect();
+    let hostnames = (!hostnames.is_empty()).then(|| hostnames.join(","));
+    let moment = |moment: Option<Timestamp>| moment.map(|moment| moment.to_string());
+    let annotations: BTreeMap<_, _> = [
+        (labels::DRAINING_SINCE, moment(cluster.draining_since)),
+        (labels::SILENT_SINCE, moment(cluster.silent_since)),
+        (labels::HOSTNAMES, hostnames),
     ]
     .into_iter()
-    .filter_map(|(name, moment)| Some((name.to_owned(), moment?.to_string())))
+    .filter_map(|(name, value)| Some((name.to_owned(), value?)))
     .collect();
-    metadata.annotations = Some(moments).filter(|moments| !moments.is_empty());
+    metadata.annotations = Some(annotations).filter(|annotations| !annotations.is_empty());
     let ipv4 = addresses.iter().any(IpAddr::is_ipv4);
     EndpointSlice {
         metadata,

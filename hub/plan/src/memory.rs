@@ -1,7 +1,10 @@
 //! The hub's memory of endpoints: what is published of each cluster, as whoever publishes them gives it back. By default it is
 //! read from the EndpointSlices: a restart forgets nothing of it.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
 use crds::{ClusterName, labels, names};
 use k8s_openapi::{api::discovery::v1::EndpointSlice, jiff::Timestamp};
@@ -21,6 +24,8 @@ pub struct PublishedEndpoint {
     pub draining_since: Option<Timestamp>,
     /// Since when the cluster could not be heard, if it was made unready for it.
     pub silent_since: Option<Timestamp>,
+    /// The host names that some of the addresses came from.
+    pub hostnames: BTreeSet<String>,
 }
 
 /// Of a cluster of which nothing is published.
@@ -31,6 +36,7 @@ pub(crate) static NOTHING: PublishedEndpoint = PublishedEndpoint {
     serving: false,
     draining_since: None,
     silent_since: None,
+    hostnames: BTreeSet::new(),
 };
 
 impl PublishedEndpoint {
@@ -113,6 +119,9 @@ pub fn remembered<'a>(
         memory.silent_since = memory
             .silent_since
             .or_else(|| moment(slice, labels::SILENT_SINCE));
+        let names = annotation(slice, labels::HOSTNAMES).unwrap_or_default();
+        let names = names.split(',').filter(|name| !name.is_empty());
+        memory.hostnames.extend(names.map(str::to_owned));
     }
     memory.addresses.sort_unstable();
     memory
@@ -124,7 +133,11 @@ pub(crate) fn label<'a>(slice: &'a EndpointSlice, name: &str) -> Option<&'a str>
     labels.get(name).map(String::as_str)
 }
 
-fn moment(slice: &EndpointSlice, name: &str) -> Option<Timestamp> {
+fn annotation<'a>(slice: &'a EndpointSlice, name: &str) -> Option<&'a str> {
     let annotations = slice.metadata.annotations.as_ref()?;
-    annotations.get(name)?.parse().ok()
+    annotations.get(name).map(String::as_str)
+}
+
+fn moment(slice: &EndpointSlice, name: &str) -> Option<Timestamp> {
+    annotation(slice, name)?.parse().ok()
 }

@@ -22,6 +22,8 @@ pub(super) struct Found {
     pub(super) verdict: StepFacts,
     pub(super) addresses: Vec<IpAddr>,
     pub(super) port: u16,
+    /// Which of its host names some of the addresses came from.
+    pub(super) hostnames: BTreeSet<String>,
     pub(super) draining_since: Option<Timestamp>,
     /// When time alone changes it.
     pub(super) due: Option<Timestamp>,
@@ -33,6 +35,7 @@ impl Found {
             verdict,
             addresses: Vec::new(),
             port: 0,
+            hostnames: BTreeSet::new(),
             draining_since: None,
             due: None,
         }
@@ -42,6 +45,7 @@ impl Found {
         Self {
             addresses: memory.addresses.clone(),
             port: memory.port,
+            hostnames: memory.hostnames.clone(),
             ..Self::nowhere(verdict)
         }
     }
@@ -171,20 +175,30 @@ pub(super) fn resolved(
     } else {
         reported.port
     };
-    if memory.draining_since.is_none() && memory.port == port {
+    let hostnames = reported.hostnames.iter();
+    let stays = memory.draining_since.is_none() && memory.port == port;
+    let is_remembered = |hostname: &String| stays && memory.hostnames.contains(hostname);
+    // A name of which nothing is known yet may be what was published. One that never was is not, as long as there is more.
+    let is_all = fit.is_empty();
+    let is_kept = |hostname: &String| is_all || is_remembered(hostname);
+    if stays {
+        let unknown = |address: &IpAddr| {
+            hostnames
+                .clone()
+                .any(|(hostname, resolution)| is_kept(hostname) && resolution.may_have(*address))
+        };
         let remembered = memory.addresses.iter().copied();
-        fit.extend(remembered.filter(|address| {
-            // A name of which nothing is known yet may be what was published.
-            let mut resolutions = reported.hostnames.values();
-            resolutions.any(|resolution| resolution.may_have(*address))
-                && bounds.refusal(*address).is_none()
-        }));
+        fit.extend(remembered.filter(|one| unknown(one) && bounds.refusal(*one).is_none()));
     }
     let verdict = refusal(name, &refused)
-        .or_else(|| unresolved(name, reported, &fit))
+        .or_else(|| unresolved(name, reported, &fit, is_kept))
         .unwrap_or_else(|| settled(name, fit.len(), silence));
+    let hostnames = hostnames.filter(|(hostname, resolution)| {
+        !resolution.addresses.is_empty() || is_remembered(hostname)
+    });
     Found {
         port: if fit.is_empty() { 0 } else { port },
+        hostnames: hostnames.map(|(hostname, _)| hostname.clone()).collect(),
         addresses: fit.into_iter().collect(),
         due: silence.due(),
         ..Found::nowhere(verdict)
@@ -224,6 +238,7 @@ fn unresolved(
     name: &ClusterName,
     reported: &EndpointFacts,
     published: &BTreeSet<IpAddr>,
+    is_kept: impl Fn(&String) -> bool,
 ) -> Option<StepFacts> {
     let is_published = |family: Family| published.iter().any(|address| family.has(*address));
     let mut failures = reported
@@ -234,10 +249,12 @@ fn unresolved(
             if !resolution.failed.is_none_or(is_published) {
                 return None;
             }
-            let published = if resolution.addresses.is_empty() {
+            let published = if !resolution.addresses.is_empty() {
+                "its last addresses stay published"
+            } else if is_kept(hostname) {
                 "what was published stays"
             } else {
-                "its last addresses stay published"
+                "nothing of it is published"
             };
             Some(StepFacts::unknown(
                 reason::HOSTNAME_NOT_RESOLVED,

@@ -1,6 +1,9 @@
 //! Endpoints with DNS names: what of them is published while the hub knows much, little or nothing of them.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
 use hub_plan::facts::{Family, Resolution};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -109,8 +112,16 @@ fn a_name_that_is_being_resolved_keeps_what_was_published() {
 fn what_was_published_goes_once_every_name_is_resolved() {
     let mut given = named([
         ("a.example", resolved(&["203.0.113.8"], None)),
-        ("b.example", pending()),
+        ("b.example", resolved(&["203.0.113.2"], None)),
     ]);
+    given.apply();
+    say(
+        &mut given,
+        [
+            ("a.example", resolved(&["203.0.113.8"], None)),
+            ("b.example", pending()),
+        ],
+    );
     assert_eq!(shown(&given).0, "203.0.113.2 203.0.113.8:80");
     say(
         &mut given,
@@ -120,6 +131,50 @@ fn what_was_published_goes_once_every_name_is_resolved() {
         ],
     );
     assert_eq!(shown(&given).0, "203.0.113.8 203.0.113.9:80");
+}
+
+#[test]
+fn a_name_that_was_never_resolved_keeps_nothing_that_has_been_taken_away() {
+    let mut given = named([("a.example", resolved(&[], Some("there is no such name")))]);
+    for address in ["203.0.113.7", "203.0.113.9"] {
+        let endpoint = given.cluster("west").endpoint.as_mut().unwrap();
+        endpoint.addresses = vec![address.to_owned()];
+        let (published, said) = shown(&given);
+        assert_eq!(published, format!("{address}:80"));
+        assert!(said.ends_with("; nothing of it is published"), "{said}");
+        given.apply();
+    }
+}
+
+#[test]
+fn the_slices_say_which_names_are_in_them_until_they_are_reported_no_more() {
+    let mut given = named([
+        ("a.example", resolved(&["203.0.113.8", "2001:db8::8"], None)),
+        ("b.example", resolved(&["203.0.113.9"], None)),
+        ("c.example", pending()),
+    ]);
+    let names = |given: &Given| {
+        let slices = given.plan().slices;
+        let of_west = slices.iter().filter(|slice| {
+            slice.metadata.labels.as_ref().unwrap()["inferfleet.io/cluster"] == "west"
+        });
+        let names = of_west.map(|slice| {
+            let annotations = slice.metadata.annotations.as_ref()?;
+            annotations.get("inferfleet.io/hostnames").cloned()
+        });
+        names.collect::<BTreeSet<_>>()
+    };
+    let both = Some("a.example,b.example".to_owned());
+    assert_eq!(names(&given), [both.clone()].into());
+    given.apply();
+    say(
+        &mut given,
+        [("a.example", pending()), ("b.example", pending())],
+    );
+    assert_eq!(names(&given), [both].into(), "not known again yet");
+    say(&mut given, []);
+    given.cluster("west").endpoint.as_mut().unwrap().addresses = vec!["203.0.113.7".to_owned()];
+    assert_eq!(names(&given), [None].into());
 }
 
 #[test]
