@@ -274,3 +274,11 @@ fn a_name_that_leads_nowhere_is_refused_with_its_address() {
         "{said}"
     );
 }
+
+#[test]
+fn a_cluster_that_falls_silent_keeps_its_names() {
+    let mut given = named([("a.example", resolved(&["203.0.113.8"], None))]);
+    given.apply();
+    given.hush("west");
+    assert_eq!(given.plan().slices, slices(&given));
+}
