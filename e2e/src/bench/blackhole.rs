@@ -36,7 +36,7 @@ pub(super) struct Blackhole {
     #[arg(long, default_value_t = 10)]
     pairs: u32,
     /// Changes in each half of a pair, of which the median counts
-    #[arg(long, default_value_t = 9)]
+    #[arg(long, default_value_t = 25)]
     changes: u32,
 }
 
