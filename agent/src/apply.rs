@@ -12,7 +12,7 @@ use kube::{
 use operator::{
     apply::{self, Retry},
     cache::{Cache, ObjectKey},
-    ownership::{Desired, controller, is_orphan},
+    ownership::{Desired, belongs_to},
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -44,8 +44,8 @@ impl Owner {
         }
     }
 
-    /// The object of that name, if the placement controls it, or nobody does any more and it is to have it back. A label or an owner reference may be anybody's writing: an
-    /// object in another namespace is never the placement's, whatever it says.
+    /// The object of that name, if the placement controls it, or nobody does any more and it is to have it back. A label or an
+    /// owner reference may be anybody's writing: an object in another namespace is never the placement's, whatever it says.
     pub(crate) fn controlled<K>(&self, cache: &Cache<K>, name: &str) -> Option<Arc<K>>
     where
         K: Resource<DynamicType = ()>,
@@ -144,9 +144,7 @@ impl Owner {
     }
 
     fn controls(&self, object: &impl ResourceExt) -> bool {
-        let is_named = object.labels().get(labels::SERVER) == Some(&self.name);
-        controller(object.meta()).is_some_and(|owner| owner.uid == self.uid)
-            || (is_named && is_orphan(object.meta(), labels::AGENT))
+        belongs_to(object.meta(), &self.name, &self.uid, labels::AGENT)
     }
 
     fn key(&self, name: &str) -> ObjectKey {

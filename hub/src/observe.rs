@@ -27,7 +27,7 @@ use k8s_openapi::api::{
 use kube::{Api, Client, Resource, ResourceExt, runtime::watcher};
 use operator::{
     cache::{Cache, Change, ObjectKey},
-    ownership::{controller, is_orphan, strip_metadata, trim_metadata},
+    ownership::{belongs_to, strip_metadata, trim_metadata},
     wake::SharedWakes,
 };
 use serde::de::DeserializeOwned;
@@ -382,14 +382,8 @@ where
 /// them back. Every name begins with the server's and a hyphen.
 fn owned<K: Resource>(cache: &Cache<K>, server: &InferenceServer) -> Vec<Arc<K>> {
     let (namespace, name) = (server.namespace().unwrap_or_default(), server.name_any());
-    let uid = server.metadata.uid.as_ref();
+    let uid = server.metadata.uid.as_deref().unwrap_or_default();
     let mut objects = cache.prefixed(&namespace, &format!("{name}-"));
-    objects.retain(|object| {
-        let meta = object.meta();
-        let labels = meta.labels.as_ref();
-        let is_named = labels.and_then(|labels| labels.get(labels::SERVER)) == Some(&name);
-        controller(meta).map(|owner| &owner.uid) == uid
-            || (is_named && is_orphan(meta, labels::HUB))
-    });
+    objects.retain(|object| belongs_to(object.meta(), &name, uid, labels::HUB));
     objects
 }

@@ -9,7 +9,7 @@
 mod tests;
 
 use aws_lc_rs::digest;
-use crds::metadata::is_of_object;
+use crds::{labels, metadata::is_of_object};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
     ManagedFieldsEntry, ObjectMeta, OwnerReference,
 };
@@ -148,6 +148,14 @@ pub fn is_orphan(live: &ObjectMeta, manager: &str) -> bool {
     controller(live).is_none()
         && annotations.is_some_and(|annotations| annotations.contains_key(APPLIED_HASH))
         && is_applied_by(live, manager)
+}
+
+/// Is the object that of the server of this name, whose part the owner of this UID keeps? That controls it, or nobody does any more
+/// and `manager` wrote it for a server of that name: the owner is to have it back.
+pub fn belongs_to(live: &ObjectMeta, server: &str, owner: &str, manager: &str) -> bool {
+    let name = live.labels.as_ref().and_then(|of| of.get(labels::SERVER));
+    controller(live).is_some_and(|controller| controller.uid == owner)
+        || (name.is_some_and(|name| name == server) && is_orphan(live, manager))
 }
 
 /// The owner that an object's `ownerReferences` call its controller.

@@ -111,16 +111,36 @@ fn key() -> ObjectKey {
     ObjectKey::new("team", "llama")
 }
 
-/// One pass over a server whose one step is that; what it comes to, how often the step was taken, and the server after it.
-async fn pass(ran: Result<Again, Failure>) -> (Next, usize, serde_json::Value) {
-    let api = api();
+/// Steps of which there is one, which comes to that, and it.
+fn one_step(ran: Result<Again, Failure>) -> (Steps, Arc<Step>) {
     let step = Arc::new(Step {
         ran,
         runs: AtomicUsize::new(0),
     });
     let actor: actors::Actor = Arc::<Step>::clone(&step);
-    let steps = Arc::new(Steps::new(vec![actor]).unwrap());
-    let reconciler = reconciler(&api, |_, _| steps);
+    (Steps::new(vec![actor]).unwrap(), step)
+}
+
+/// What reconciles the server by one step that comes to that.
+fn stepping(api: &FakeApi, ran: Result<Again, Failure>) -> (Arc<Reconciler>, Arc<Step>) {
+    let (steps, step) = one_step(ran);
+    (reconciler(api, |_, _| Arc::new(steps)), step)
+}
+
+/// A failure that is told at once.
+fn broken() -> Failure {
+    Failure {
+        reason: "Broken".to_owned(),
+        message: "no".to_owned(),
+        passing: false,
+        again: Again::OnEvent,
+    }
+}
+
+/// One pass over a server whose one step is that; what it comes to, how often the step was taken, and the server after it.
+async fn pass(ran: Result<Again, Failure>) -> (Next, usize, serde_json::Value) {
+    let api = api();
+    let (reconciler, step) = stepping(&api, ran);
     let next = reconciler.reconcile(key()).await;
     let runs = step.runs.load(Ordering::SeqCst);
     (next, runs, api.get("llama").unwrap())
@@ -159,12 +179,7 @@ async fn a_failure_is_in_the_status_though_other_writes_wait_for_their_turn() {
 async fn a_status_waits_for_what_is_published_but_not_while_some_of_it_always_waits() {
     let api = api();
     let wait = Duration::from_millis(700);
-    let step: actors::Actor = Arc::new(Step {
-        ran: Ok(Again::After(wait)),
-        runs: AtomicUsize::new(0),
-    });
-    let steps = Arc::new(Steps::new(vec![step]).unwrap());
-    let reconciler = reconciler(&api, |_, _| steps);
+    let (reconciler, _) = stepping(&api, Ok(Again::After(wait)));
     let pass = || Arc::clone(&reconciler).reconcile(key());
     assert_eq!(pass().await, Next::After(wait));
     let server = api.get("llama").unwrap();
@@ -183,18 +198,7 @@ async fn a_status_waits_for_what_is_published_but_not_while_some_of_it_always_wa
 async fn a_status_that_could_not_be_written_is_kept() {
     let api = api();
     api.refuse(Method::PATCH, "/llama/status", StatusCode::FORBIDDEN);
-    let failure = Failure {
-        reason: "Broken".to_owned(),
-        message: "no".to_owned(),
-        passing: false,
-        again: Again::OnEvent,
-    };
-    let step: actors::Actor = Arc::new(Step {
-        ran: Err(failure),
-        runs: AtomicUsize::new(0),
-    });
-    let steps = Arc::new(Steps::new(vec![step]).unwrap());
-    let reconciler = reconciler(&api, |_, _| steps);
+    let (reconciler, _) = stepping(&api, Err(broken()));
     let pass = || Arc::clone(&reconciler).reconcile(key());
     let kept = || {
         let server = api.get("llama").unwrap();
@@ -229,18 +233,7 @@ impl ServerPlugin for Remarks {
 #[tokio::test]
 async fn a_plugin_has_the_last_word_on_the_status_that_its_steps_came_to() {
     let api = api();
-    // What fails is written at once.
-    let failure = Failure {
-        reason: "Broken".to_owned(),
-        message: "no".to_owned(),
-        passing: false,
-        again: Again::OnEvent,
-    };
-    let step: actors::Actor = Arc::new(Step {
-        ran: Err(failure),
-        runs: AtomicUsize::new(0),
-    });
-    let plugin = Arc::new(Remarks(Steps::new(vec![step]).unwrap()));
+    let plugin = Arc::new(Remarks(one_step(Err(broken())).0));
     reconciler(&api, |_, _| plugin).reconcile(key()).await;
     let server = api.get("llama").unwrap();
     assert_eq!(

@@ -1,20 +1,13 @@
 //! What the API server would refuse in a route, with all that the route has, is not in it. The definition of InferenceServers
 //! refuses most of this, but may be younger than an object.
 
-use crds::v1alpha1::{RouteParent, RouteTimeouts, RoutingRule};
+use crds::v1alpha1::{RouteParent, RouteTimeouts};
 use serde_json::{Value, json};
 
-use crate::given::{Given, condition, healthy};
-
-const CONDITION: &str = "DiscoveryRouteProvision";
-
-fn rule(path: &str, to: &str) -> RoutingRule {
-    RoutingRule {
-        path: path.to_owned(),
-        to: to.to_owned(),
-        timeouts: None,
-    }
-}
+use crate::{
+    given::{Given, condition, healthy},
+    routing::{CONDITION, rule},
+};
 
 fn specs(given: &Given) -> Vec<Value> {
     let routes = given.plan().routes;

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use crate::given::{Given, Planned, condition, healthy, judged};
 
-const CONDITION: &str = "DiscoveryRouteProvision";
+pub(crate) const CONDITION: &str = "DiscoveryRouteProvision";
 
-fn rule(path: &str, to: &str) -> RoutingRule {
+pub(crate) fn rule(path: &str, to: &str) -> RoutingRule {
     RoutingRule {
         path: path.to_owned(),
         to: to.to_owned(),

@@ -7,18 +7,7 @@ use crate::fake::Log;
 async fn a_line_of_the_log_names_the_server_once_and_grows_with_no_pass() {
     let api = api();
     api.refuse(Method::PATCH, "/llama/status", StatusCode::FORBIDDEN);
-    let failure = Failure {
-        reason: "Broken".to_owned(),
-        message: "no".to_owned(),
-        passing: false,
-        again: Again::OnEvent,
-    };
-    let step: actors::Actor = Arc::new(Step {
-        ran: Err(failure),
-        runs: AtomicUsize::new(0),
-    });
-    let steps = Arc::new(Steps::new(vec![step]).unwrap());
-    let reconciler = reconciler(&api, |_, _| steps);
+    let (reconciler, _) = stepping(&api, Err(broken()));
     let log = Log::default();
     let guard = log.follow();
     for _ in 0..3 {
