@@ -1,8 +1,8 @@
 //! When the status of a server is written that nobody waits for at once.
 //!
-//! What tells of an obstacle goes within a second of the last status. What only tells of progress waits a second for more of
-//! it, as long as few servers have such news: in a rush the API server has better things to take, and each server's news wait
-//! for more. A status that waits is kept: what it tells of a cluster may be the last that is heard of it for a while.
+//! What tells of an obstacle goes within a second of the last status. What only tells of progress goes when no more of it comes,
+//! as long as few servers have such news: in a rush the API server has better things to take, and each server's news wait for
+//! more. A status that waits is kept: what it tells of a cluster may be the last that is heard of it for a while.
 
 use std::{
     collections::BTreeMap,
@@ -16,6 +16,8 @@ use operator::cache::ObjectKey;
 
 /// What comes within this time goes together.
 const PAUSE: Duration = Duration::from_secs(1);
+/// No more of it comes where the server was not looked at for so long.
+const QUIET: Duration = Duration::from_millis(200);
 /// Progress is told within this time, whatever the rush.
 const RUSH_PAUSE: Duration = Duration::from_secs(30);
 /// What is published may keep a status waiting for no longer: where clusters come and go all the time, some of it always waits.
@@ -44,6 +46,10 @@ struct Turn {
     written: Option<Duration>,
     /// Since when there is something to write.
     waiting: Option<Duration>,
+    /// When progress was last told.
+    progressed: Option<Duration>,
+    /// When progress is told, if no more of it comes until then.
+    due: Option<Duration>,
     /// It waits for the rush to be over.
     is_put_off: bool,
     /// Since when it waits for what is published to be what it speaks of.
@@ -63,13 +69,16 @@ impl Pace {
         let turn = by_server.entry(server.clone()).or_default();
         let waiting = *turn.waiting.get_or_insert(now);
         let soon = turn.written.unwrap_or(waiting) + PAUSE;
-        let together = waiting + PAUSE;
         let late = waiting + RUSH_PAUSE;
         let due = match urgency {
             Urgency::AtOnce => now,
             Urgency::Obstacle => soon,
             Urgency::Progress if turn.is_put_off => late,
-            Urgency::Progress if now < together => together,
+            Urgency::Progress if turn.due.is_none_or(|due| now < due) => {
+                let quiet = (now + QUIET).min(waiting + PAUSE);
+                let apart = turn.progressed.map(|told| told + PAUSE);
+                *turn.due.insert(quiet.max(apart.unwrap_or_default()))
+            }
             Urgency::Progress => {
                 let is_rush = *used_until > now + PROGRESS_EVERY * (PROGRESS_AT_ONCE - 1);
                 turn.is_put_off = is_rush;
@@ -77,6 +86,7 @@ impl Pace {
                     late
                 } else {
                     *used_until = now.max(*used_until) + PROGRESS_EVERY;
+                    turn.progressed = Some(now);
                     now
                 }
             }
@@ -130,6 +140,7 @@ impl Pace {
         let turn = turns.by_server.entry(server.clone()).or_default();
         *turn = Turn {
             written: written.or(turn.written),
+            progressed: turn.progressed,
             ..Turn::default()
         };
     }
@@ -166,17 +177,32 @@ mod tests {
     }
 
     #[test]
-    fn what_is_on_its_way_is_told_once_a_second_and_what_a_person_waits_for_at_once() {
+    fn what_is_on_its_way_is_told_when_no_more_comes_and_what_a_person_waits_for_at_once() {
         let pace = Pace::default();
         let server = key("llama");
         let tell = |urgency, now| ask(&pace, &server, urgency, at(now));
-        assert_eq!(tell(Urgency::Progress, 100), Some(at(1000)));
-        assert_eq!(tell(Urgency::Progress, 700), Some(at(400)));
-        assert_eq!(tell(Urgency::Progress, 1100), None);
-        assert_eq!(tell(Urgency::Progress, 1200), Some(at(1000)));
-        assert_eq!(tell(Urgency::AtOnce, 1300), None);
+        assert_eq!(tell(Urgency::Progress, 100), Some(at(200)));
+        assert_eq!(tell(Urgency::Progress, 250), Some(at(200)));
+        assert_eq!(tell(Urgency::Progress, 450), None);
+        assert_eq!(tell(Urgency::AtOnce, 500), None);
         // More of its kind may come, however long ago the last news were.
-        assert_eq!(tell(Urgency::Progress, 9000), Some(at(1000)));
+        assert_eq!(tell(Urgency::Progress, 9000), Some(at(200)));
+    }
+
+    #[test]
+    fn what_is_on_its_way_is_told_within_a_second_and_once_a_second() {
+        let pace = Pace::default();
+        let server = key("llama");
+        let tell = |now| ask(&pace, &server, Urgency::Progress, at(now));
+        for now in (0..=800).step_by(100) {
+            assert_eq!(tell(now), Some(at(200)));
+        }
+        assert_eq!(tell(900), Some(at(100)));
+        assert_eq!(tell(1000), None);
+        assert_eq!(tell(1100), Some(at(900)));
+        assert_eq!(tell(1900), Some(at(200)), "more came");
+        assert_eq!(tell(2050), Some(at(50)), "but no longer than a second");
+        assert_eq!(tell(2100), None);
     }
 
     #[test]
@@ -213,7 +239,7 @@ mod tests {
             let written = waits.iter().filter(|wait| wait.is_none()).count();
             (written, waits.into_iter().flatten().max())
         };
-        assert_eq!(tell(Urgency::Progress, 0), (0, Some(at(1000))));
+        assert_eq!(tell(Urgency::Progress, 0), (0, Some(at(200))));
         assert_eq!(tell(Urgency::Progress, 1000), (10, Some(at(29_000))));
         // It asks again when its time has come, not when there might be room.
         let put_off = ask(&pace, &servers[40], Urgency::Progress, at(25_000));
@@ -231,13 +257,10 @@ mod tests {
     fn what_has_passed_before_it_was_told_leaves_no_news_waiting() {
         let pace = Pace::default();
         let server = key("llama");
-        assert_eq!(
-            ask(&pace, &server, Urgency::Progress, at(0)),
-            Some(at(1000))
-        );
+        assert_eq!(ask(&pace, &server, Urgency::Progress, at(0)), Some(at(200)));
         pace.rest(&server);
         let wait = ask(&pace, &server, Urgency::Progress, at(5000));
-        assert_eq!(wait, Some(at(1000)));
+        assert_eq!(wait, Some(at(200)));
     }
 
     #[test]
