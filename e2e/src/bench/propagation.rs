@@ -25,15 +25,16 @@ use crate::clock::monotonic;
 const NAMESPACE: &str = "propagation";
 const BARE: &str = "bare";
 const TARGET: f64 = 1.5;
+const GOLDEN_RATIO: f64 = 0.618_033_988_749_895;
 
 /// What a person asks of the benchmark.
 #[derive(Debug, clap::Args)]
 pub(super) struct Propagation {
     /// Changes of the product's address, and as many of the bare client's
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 200)]
     rounds: u32,
-    /// Milliseconds from one change to the next. The hub holds back the second write of a slice within a second, and one
-    /// slice is written every other change
+    /// Milliseconds from one change to the next, at least, and a third more at most. The hub holds back the second write of a
+    /// slice within a second, and one slice is written every other change
     #[arg(long, default_value_t = 600)]
     pause_ms: u64,
 }
@@ -71,21 +72,32 @@ impl Propagation {
 
         tell("changing addresses");
         let (mut figures, mut floors) = (Vec::new(), Vec::new());
+        let mut pauses = self.pauses();
         for round in 0..self.rounds {
             figures.push(figure.change(round).await?);
-            self.pause().await;
+            pause(&mut pauses).await;
             floors.push(floor.change(round).await?);
-            self.pause().await;
+            pause(&mut pauses).await;
             anyhow::ensure!(!follower.is_finished(), "the bare client has ended");
         }
         follower.abort();
         Ok(verdict(&figures, &floors))
     }
 
-    /// Time is the subject here: a slice that was written within the last second waits for its next write.
-    async fn pause(&self) {
-        tokio::time::sleep(Duration::from_millis(self.pause_ms)).await;
+    /// Evenly spread by the golden ratio. Were all alike, what a cluster does by the clock, such as its controllers' renewals every
+    /// two seconds, would always meet the same one of the two.
+    fn pauses(&self) -> impl Iterator<Item = Duration> + use<> {
+        let pause = Duration::from_millis(self.pause_ms);
+        (0u32..).map(move |turn| {
+            let part = (f64::from(turn) * GOLDEN_RATIO).fract();
+            pause + (pause / 3).mul_f64(part)
+        })
     }
+}
+
+/// Time is the subject here: a slice that was written within the last second waits for its next write.
+async fn pause(pauses: &mut impl Iterator<Item = Duration>) {
+    tokio::time::sleep(pauses.next().unwrap_or_default()).await;
 }
 
 /// From one member's Gateway to one slice, as both are seen.
