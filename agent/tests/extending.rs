@@ -187,7 +187,7 @@ impl Backend for OneImage {
         let health = if live.is_some() && ready >= wanted {
             Verdict::yes(HEALTH_CHECK, "Serving", message)
         } else {
-            Verdict::unknown(HEALTH_CHECK, "Starting", message)
+            Verdict::unknown(HEALTH_CHECK, "StartingBackend", message)
         };
         Observed {
             replicas: Replicas { wanted, ready },

@@ -29,7 +29,7 @@ pub const SETTLING: &str = "Settling";
 pub const PROBING: &str = "Probing";
 /// The hub does not reach the model servers at the endpoint.
 pub const ENDPOINT_UNREACHABLE: &str = "EndpointUnreachable";
-/// The endpoint takes no new traffic, on its way out.
+/// The endpoint takes no new traffic, on its way out; or replicas of an older revision are still to leave.
 pub const DRAINING: &str = "Draining";
 /// A target's MemberCluster takes no servers of this namespace.
 pub const NAMESPACE_NOT_ALLOWED: &str = "NamespaceNotAllowed";
@@ -119,16 +119,38 @@ pub fn of_refused_route(condition: &str, theirs: &str) -> &'static str {
     }
 }
 
-/// The API server refuses to make Pods.
+/// A quota does not admit more Pods.
+pub const QUOTA_EXCEEDED: &str = "QuotaExceeded";
+/// A webhook or an admission policy refuses Pods.
+pub const ADMISSION_DENIED: &str = "AdmissionDenied";
+/// Pod Security refuses Pods.
+pub const POLICY_DENIED: &str = "PolicyDenied";
+/// Pods name a RuntimeClass that does not exist.
+pub const RUNTIME_CLASS_MISSING: &str = "RuntimeClassMissing";
+/// The API server refuses to make Pods, for none of the reasons above.
 pub const POD_CREATE_FAILED: &str = "PodCreateFailed";
 /// No node can take a Pod.
 pub const UNSCHEDULABLE: &str = "Unschedulable";
 /// An image can't be had.
-pub const IMAGE_PULL_FAILED: &str = "ImagePullFailed";
+pub const IMAGE_PULL_BACK_OFF: &str = "ImagePullBackOff";
+/// A container can't be made or started.
+pub const CREATE_CONTAINER_ERROR: &str = "CreateContainerError";
 /// A container ends again and again.
-pub const CRASH_LOOP: &str = "CrashLoop";
+pub const CRASH_LOOP_BACK_OFF: &str = "CrashLoopBackOff";
+/// A container is killed for its memory.
+pub const OOM_KILLED: &str = "OOMKilled";
+/// A container runs, its start is over, and its probe does not succeed.
+pub const PROBE_FAILING: &str = "ProbeFailing";
+/// A Pod's node can't be heard.
+pub const NODE_NOT_READY: &str = "NodeNotReady";
+/// The runtime runs, and loads its model.
+pub const MODEL_LOADING: &str = "ModelLoading";
+/// A Pod was thrown out or not taken by its node, and another is not ready yet in its place.
+pub const EVICTED: &str = "Evicted";
+/// A Pod made room for one of higher priority, and another is not ready yet in its place.
+pub const PREEMPTED: &str = "Preempted";
 /// Pods start.
-pub const STARTING: &str = "Starting";
+pub const STARTING_BACKEND: &str = "StartingBackend";
 /// `replicas` is 0.
 pub const SCALED_TO_ZERO: &str = "ScaledToZero";
 /// Fewer clusters are routable than `minReadyClusters` asks for.

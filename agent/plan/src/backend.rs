@@ -34,7 +34,8 @@ use crate::{
 const HTTP: &str = "http";
 /// The port of a placement's Service: traffic routes send there.
 pub const SERVICE_PORT: i32 = 80;
-const CONTAINER: &str = "server";
+/// The container that serves.
+pub(crate) const CONTAINER: &str = "server";
 
 /// A terminating replica still takes requests for this long: so long a gateway may need to learn that it is leaving.
 const LEAVE_SECONDS: u32 = 5;

@@ -9,12 +9,13 @@
 //! * `gateway`: which listener admits traffic. `endpoint`: where, by the source that the placement asks for.
 //! * `substitution`, `backend`, `model_config`, `route`: the objects of each step.
 //! * `health`: why replicas are not ready.
-//! * [`verdicts`]: all of it, step by step.
+//! * [`verdicts`]: all of it, step by step. `extract`: how much of a text is told.
 
 mod backend;
 pub mod contract;
 pub mod drivers;
 mod endpoint;
+mod extract;
 mod gateway;
 mod health;
 pub mod input;

@@ -15,14 +15,13 @@ use k8s_openapi::jiff::Timestamp;
 use crate::{
     Endpoint, Kind, ObjectId, PlacementInput, PlacementPlan,
     drivers::{Drivers, Observed},
+    extract::beginning,
     gateway::Refusal,
     health,
 };
 
 /// Longest message of a verdict: what the hub's status takes.
 const MESSAGE_MAX: usize = 512;
-/// The end of a message that was longer.
-const CUT: &str = "…";
 
 /// The steps, in the order of [`Report::verdicts`].
 const STEPS: [&str; 4] = [
@@ -131,7 +130,7 @@ pub fn absent(reason: &str, message: &str) -> [Verdict; 4] {
 fn endpoint(drivers: &Drivers, input: &PlacementInput<'_>) -> Result<Endpoint, Refusal> {
     let resolved = drivers.endpoint_source.resolve(input);
     resolved.map_err(|refusal| Refusal {
-        message: short(refusal.message),
+        message: beginning(refusal.message, MESSAGE_MAX),
         ..refusal
     })
 }
@@ -212,16 +211,7 @@ fn refused(kind: &'static str, refusal: &Refusal) -> Verdict {
 
 fn shortened(verdict: Verdict) -> Verdict {
     Verdict {
-        message: short(verdict.message),
+        message: beginning(verdict.message, MESSAGE_MAX),
         ..verdict
     }
-}
-
-/// At most [`MESSAGE_MAX`] bytes, cut between characters.
-fn short(message: String) -> String {
-    if message.len() <= MESSAGE_MAX {
-        return message;
-    }
-    let end = message.floor_char_boundary(MESSAGE_MAX.saturating_sub(CUT.len()));
-    format!("{}{CUT}", message.get(..end).unwrap_or_default())
 }

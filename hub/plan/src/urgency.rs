@@ -22,7 +22,7 @@ pub enum Urgency {
 }
 
 /// What comes and goes by itself while nothing is wrong.
-const UNDER_WAY: [&str; 15] = [
+const UNDER_WAY: [&str; 16] = [
     reason::SERVING,
     reason::PROVISIONED,
     reason::VALID,
@@ -30,7 +30,8 @@ const UNDER_WAY: [&str; 15] = [
     reason::APPLYING,
     reason::PUBLISHING,
     reason::ROUTE_PENDING,
-    reason::STARTING,
+    reason::STARTING_BACKEND,
+    reason::MODEL_LOADING,
     reason::NOT_ROUTABLE,
     reason::PROBING,
     reason::SETTLING,

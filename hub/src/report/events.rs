@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn only_a_status_that_changed_is_a_transition() {
         let before = [
-            condition(READY, "Unknown", "Starting"),
+            condition(READY, "Unknown", "StartingBackend"),
             condition(AVAILABLE, "False", "TooFewReadyClusters"),
         ];
         let after = [

@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_reason_is_camel_case_and_bounded() {
-        assert_eq!(reason("CrashLoop"), "CrashLoop");
+        assert_eq!(reason("CrashLoopBackOff"), "CrashLoopBackOff");
         for bad in ["", "crash", "Crash Loop", "Crash\nLoop", &"X".repeat(129)] {
             assert_eq!(reason(bad), "InvalidReport", "{bad}");
         }

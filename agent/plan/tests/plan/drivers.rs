@@ -142,7 +142,7 @@ fn replicas_are_judged_only_when_every_deployment_is_as_planned() {
     let report = without(&World::well(), Kind::Deployment, "llama-cache");
     assert_eq!(
         shown(&report.verdicts[3]),
-        "Unknown Starting: 2 of 2 replicas ready; the Deployment is not yet as planned"
+        "Unknown StartingBackend: 2 of 2 replicas ready; the Deployment is not yet as planned"
     );
 }
 

@@ -1,5 +1,11 @@
 //! Why replicas are not ready: what is said of their Pods.
 
+mod any;
+mod containers;
+mod refusals;
+mod table;
+mod went;
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -30,7 +36,7 @@ fn waiting(reason: &str, message: &str) -> Value {
 }
 
 fn crashed() -> Value {
-    let last = json!({"terminated": {"exitCode": 137, "reason": "OOMKilled"}});
+    let last = json!({"terminated": {"exitCode": 139, "reason": "Error"}});
     container(
         4,
         &json!({"waiting": {"reason": "CrashLoopBackOff"}}),
@@ -45,7 +51,7 @@ fn unschedulable() -> Value {
     }]})
 }
 
-const PLAIN: &str = "Unknown Starting: 1 of 2 replicas ready";
+const PLAIN: &str = "Unknown StartingBackend: 1 of 2 replicas ready";
 
 #[test]
 fn a_pod_of_which_nothing_is_said_is_starting() {
@@ -54,10 +60,10 @@ fn a_pod_of_which_nothing_is_said_is_starting() {
 
 #[test]
 fn what_a_pod_waits_for_is_told_in_the_kubelets_words() {
-    let status = waiting("CreateContainerConfigError", "secret not found");
+    let status = waiting("ContainerCreating", "for a volume");
     assert_eq!(
         with_pods(vec![pod("p", &status)]).health(),
-        "Unknown Starting: 1 of 2 replicas ready; Pod p: CreateContainerConfigError: secret not found"
+        "Unknown StartingBackend: 1 of 2 replicas ready; Pod p, container server: waits: ContainerCreating: for a volume"
     );
 }
 
@@ -70,7 +76,7 @@ fn a_pod_that_waits_without_a_reason_is_told_as_waiting() {
     );
     assert_eq!(
         with_pods(vec![pod("p", &status)]).health(),
-        "Unknown Starting: 1 of 2 replicas ready; Pod p: waiting: for a volume"
+        "Unknown StartingBackend: 1 of 2 replicas ready; Pod p, container server: waits: for a volume"
     );
 }
 
@@ -87,7 +93,7 @@ fn the_first_pod_that_has_something_to_say_is_told() {
     ];
     assert_eq!(
         with_pods(pods).health(),
-        "Unknown Starting: 1 of 2 replicas ready; Pod b: PodInitializing: init 1 of 2"
+        "Unknown StartingBackend: 1 of 2 replicas ready; Pod b, container server: waits: PodInitializing: init 1 of 2"
     );
 }
 
@@ -105,8 +111,33 @@ fn each_way_of_not_having_an_image_is_a_failure_to_pull() {
         assert_eq!(
             with_pods(vec![pod("p", &waiting(reason, "no"))]).health(),
             format!(
-                "False ImagePullFailed: 1 of 2 replicas ready; Pod p can't have image echo:1: {reason} no"
+                "False ImagePullBackOff: 1 of 2 replicas ready; Pod p, container server: can't have image echo:1: {reason}: no; correct the profile's image, or give the nodes access to it"
             )
+        );
+    }
+}
+
+#[test]
+fn each_way_of_not_starting_a_container_is_a_failure_to_create_it() {
+    let never_ran =
+        json!({"terminated": {"exitCode": 128, "reason": "StartError", "message": "no"}});
+    let mut statuses = vec![container(1, &never_ran, &Value::Null)];
+    for reason in [
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "PostStartHookError",
+        "PreCreateHookError",
+        "PreStartHookError",
+        "RunContainerError",
+    ] {
+        statuses.push(waiting(reason, "no"));
+    }
+    for status in statuses {
+        let health = with_pods(vec![pod("p", &status)]).health();
+        assert!(
+            health.starts_with("False CreateContainerError: 1 of 2 replicas ready; Pod p, container server: can't be started: ")
+                && health.ends_with("no; correct what it names"),
+            "{health}"
         );
     }
 }
@@ -115,7 +146,7 @@ fn each_way_of_not_having_an_image_is_a_failure_to_pull() {
 fn a_crash_is_told_with_its_exit_code_and_restarts() {
     assert_eq!(
         with_pods(vec![pod("p", &crashed())]).health(),
-        "False CrashLoop: 1 of 2 replicas ready; Pod p, container server: ended with exit code 137 after 4 restarts: OOMKilled"
+        "False CrashLoopBackOff: 1 of 2 replicas ready; Pod p, container server: ended with exit code 139, 4 restarts: Error; its log says more: kubectl logs --previous"
     );
 }
 
@@ -124,7 +155,7 @@ fn what_a_container_left_as_its_last_words_is_told_rather_than_the_reason() {
     let ended = json!({"terminated": {"exitCode": 1, "reason": "Error", "message": " no GPU\n"}});
     assert_eq!(
         with_pods(vec![pod("p", &container(1, &ended, &Value::Null))]).health(),
-        "False CrashLoop: 1 of 2 replicas ready; Pod p, container server: ended with exit code 1 after 1 restarts: no GPU"
+        "False CrashLoopBackOff: 1 of 2 replicas ready; Pod p, container server: ended with exit code 1, 1 restarts: no GPU; its log says more: kubectl logs --previous"
     );
 }
 
@@ -132,7 +163,7 @@ fn what_a_container_left_as_its_last_words_is_told_rather_than_the_reason() {
 fn the_newest_end_of_a_container_is_told() {
     let ended = |code: i32| json!({"terminated": {"exitCode": code, "reason": "Error"}});
     let health = with_pods(vec![pod("p", &container(3, &ended(2), &ended(1)))]).health();
-    assert!(health.contains("exit code 2 after 3 restarts"), "{health}");
+    assert!(health.contains("exit code 2, 3 restarts"), "{health}");
 }
 
 #[test]
@@ -140,7 +171,7 @@ fn a_first_end_with_an_error_is_a_crash() {
     let ended = json!({"terminated": {"exitCode": 3, "reason": "Error"}});
     assert_eq!(
         with_pods(vec![pod("p", &container(0, &ended, &Value::Null))]).health(),
-        "False CrashLoop: 1 of 2 replicas ready; Pod p, container server: ended with exit code 3 after 0 restarts: Error"
+        "False CrashLoopBackOff: 1 of 2 replicas ready; Pod p, container server: ended with exit code 3, 0 restarts: Error; its log says more: kubectl logs --previous"
     );
 }
 
@@ -156,7 +187,7 @@ fn a_server_that_ends_well_again_and_again_is_a_crash() {
     let last = json!({"terminated": {"exitCode": 0, "reason": "Completed"}});
     let health = with_pods(vec![pod("p", &container(2, &Value::Null, &last))]).health();
     assert!(
-        health.ends_with("ended with exit code 0 after 2 restarts: Completed"),
+        health.contains("ended with exit code 0, 2 restarts: Completed"),
         "{health}"
     );
 }
@@ -164,20 +195,18 @@ fn a_server_that_ends_well_again_and_again_is_a_crash() {
 #[test]
 fn an_init_container_is_told_before_those_that_wait_for_it() {
     let mut status = waiting("PodInitializing", "waits for init");
-    let init = waiting("CreateContainerConfigError", "no secret");
+    let init = waiting("ContainerCreating", "for a volume");
     status["initContainerStatuses"] = init["containerStatuses"].clone();
-    assert!(
-        with_pods(vec![pod("p", &status)])
-            .health()
-            .ends_with("CreateContainerConfigError: no secret")
-    );
+    let health = with_pods(vec![pod("p", &status)]).health();
+    let init = "Pod p, init container server: waits: ContainerCreating: for a volume";
+    assert!(health.ends_with(init), "{health}");
 }
 
 #[test]
 fn a_pod_that_no_node_can_take_is_told_in_the_schedulers_words() {
     assert_eq!(
         with_pods(vec![pod("p", &unschedulable())]).health(),
-        "False Unschedulable: 1 of 2 replicas ready; Pod p: 0/3 nodes are available: 3 Insufficient cpu."
+        "False Unschedulable: 1 of 2 replicas ready; Pod p: no node can take it: 0/3 nodes are available: 3 Insufficient cpu; add nodes, or ask for less"
     );
 }
 
@@ -187,7 +216,7 @@ fn a_scheduler_without_words_still_says_that_no_node_can_take_the_pod() {
     status["conditions"][0]["message"] = Value::Null;
     assert_eq!(
         with_pods(vec![pod("p", &status)]).health(),
-        "False Unschedulable: 1 of 2 replicas ready; Pod p: no node can take it"
+        "False Unschedulable: 1 of 2 replicas ready; Pod p: no node can take it; add nodes, or ask for less"
     );
 }
 
@@ -195,7 +224,11 @@ fn a_scheduler_without_words_still_says_that_no_node_can_take_the_pod() {
 fn a_pod_that_is_held_back_or_scheduled_is_not_unschedulable() {
     let mut gated = unschedulable();
     gated["conditions"][0]["reason"] = json!("SchedulingGated");
-    assert_eq!(with_pods(vec![pod("p", &gated)]).health(), PLAIN);
+    gated["conditions"][0]["message"] = json!("Scheduling is blocked");
+    assert_eq!(
+        with_pods(vec![pod("p", &gated)]).health(),
+        format!("{PLAIN}; Pod p is not scheduled: SchedulingGated: Scheduling is blocked")
+    );
     let mut scheduled = unschedulable();
     scheduled["conditions"][0]["status"] = json!("True");
     assert_eq!(with_pods(vec![pod("p", &scheduled)]).health(), PLAIN);
@@ -211,17 +244,17 @@ fn what_cannot_run_at_all_is_told_before_what_runs_badly() {
     let health = with_pods(vec![crash.clone(), image.clone(), node]).health();
     assert!(health.starts_with("False Unschedulable"), "{health}");
     let health = with_pods(vec![crash, image]).health();
-    assert!(health.starts_with("False ImagePullFailed"), "{health}");
+    assert!(health.starts_with("False ImagePullBackOff"), "{health}");
 }
 
 #[test]
 fn pods_that_the_api_server_refuses_are_told_before_those_that_exist() {
     let mut world = with_pods(vec![pod("p", &crashed())]);
     world.deployment.as_mut().unwrap()["status"]["conditions"] =
-        json!([{"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}]);
+        json!([{"type": "ReplicaFailure", "status": "True", "message": "no"}]);
     assert_eq!(
         world.health(),
-        "False PodCreateFailed: 1 of 2 replicas ready; the API server refuses Pods: exceeded quota"
+        "False PodCreateFailed: 1 of 2 replicas ready; the API server refuses Pods: no"
     );
 }
 
@@ -244,7 +277,10 @@ fn a_refusal_of_pods_that_has_passed_is_none() {
             {"type": "ReplicaFailure", "status": "False"}, {"type": "Progressing", "status": "True"},
         ],
     }));
-    assert_eq!(world.health(), "Unknown Starting: 0 of 2 replicas ready");
+    assert_eq!(
+        world.health(),
+        "Unknown StartingBackend: 0 of 2 replicas ready"
+    );
 }
 
 #[test]
@@ -256,7 +292,7 @@ fn a_ready_pod_that_once_crashed_gives_no_reason() {
     assert!(
         with_pods(vec![pod("p", &status)])
             .health()
-            .starts_with("False CrashLoop")
+            .starts_with("False CrashLoopBackOff")
     );
 }
 
@@ -292,7 +328,7 @@ fn a_roll_out_that_crashes_is_told_while_the_older_replicas_serve() {
     assert!(
         world
             .health()
-            .starts_with("False CrashLoop: 2 of 2 replicas ready; Pod p"),
+            .starts_with("False CrashLoopBackOff: 2 of 2 replicas ready; Pod p"),
         "{}",
         world.health()
     );
@@ -316,6 +352,6 @@ proptest! {
             pod(name, &container(1, &json!({"terminated": {"exitCode": code}}), &Value::Null))
         });
         let health = with_pods(pods.collect()).health();
-        prop_assert!(health.contains("Pod a, container server: ended with exit code 1 "), "{}", health);
+        prop_assert!(health.contains("Pod a, container server: ended with exit code 1, "), "{}", health);
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::given::World;
+use crate::given::{World, pod};
 
 #[test]
 fn a_server_that_was_just_scaled_to_zero_waits_for_its_controller() {
@@ -10,7 +10,7 @@ fn a_server_that_was_just_scaled_to_zero_waits_for_its_controller() {
     world.placement["spec"]["replicas"] = json!(0);
     assert_eq!(
         world.health(),
-        "Unknown Starting: 2 of 0 replicas ready; the Deployment controller has not seen the newest revision"
+        "Unknown StartingBackend: 2 of 0 replicas ready; the Deployment controller has not seen the newest revision"
     );
 }
 
@@ -39,7 +39,19 @@ fn an_older_replica_that_is_left_keeps_a_roll_out_from_being_over() {
     }));
     assert_eq!(
         world.health(),
-        "Unknown Starting: 3 of 2 replicas ready; 2 of 2 are of the newest revision"
+        "Unknown Draining: 3 of 2 replicas ready; 1 of an older revision still to leave"
+    );
+}
+
+#[test]
+fn an_older_replica_that_is_left_waits_for_the_new_one_to_be_ready() {
+    let mut world = World::with_status(json!({
+        "observedGeneration": 3, "replicas": 3, "updatedReplicas": 2, "readyReplicas": 2,
+    }));
+    world.pods = vec![pod("new", &json!({}))];
+    assert_eq!(
+        world.health(),
+        "Unknown StartingBackend: 2 of 2 replicas ready; 2 of 2 are of the newest revision"
     );
 }
 
@@ -50,7 +62,7 @@ fn a_roll_out_with_too_few_new_replicas_is_not_over() {
     }));
     assert_eq!(
         world.health(),
-        "Unknown Starting: 2 of 2 replicas ready; 1 of 2 are of the newest revision"
+        "Unknown StartingBackend: 2 of 2 replicas ready; 1 of 2 are of the newest revision"
     );
 }
 
@@ -61,7 +73,7 @@ fn a_roll_out_that_its_controller_has_not_seen_is_not_over() {
     }));
     assert_eq!(
         world.health(),
-        "Unknown Starting: 2 of 2 replicas ready; the Deployment controller has not seen the newest revision"
+        "Unknown StartingBackend: 2 of 2 replicas ready; the Deployment controller has not seen the newest revision"
     );
 }
 

@@ -64,7 +64,7 @@ fn what_was_just_written_is_not_judged_by_what_it_was() {
         verdicts[1]
     );
     assert!(
-        verdicts[3].starts_with("Unknown Starting: 2 of 2"),
+        verdicts[3].starts_with("Unknown StartingBackend: 2 of 2"),
         "{}",
         verdicts[3]
     );
@@ -149,7 +149,8 @@ fn what_was_not_tried_yet_is_still_to_be_applied() {
 
 #[test]
 fn replicas_are_not_judged_before_their_deployment_is_as_planned() {
-    let expected = "Unknown Starting: 2 of 2 replicas ready; the Deployment is not yet as planned";
+    let expected =
+        "Unknown StartingBackend: 2 of 2 replicas ready; the Deployment is not yet as planned";
     let world = World::well();
     assert_eq!(shown(&before_any_write(&world).verdicts[3]), expected);
     for outcome in [REFUSED, Outcome::Failed("no answer".to_owned())] {
@@ -235,7 +236,7 @@ fn a_new_deployment_is_starting_before_its_controller_has_seen_it() {
         Some(json!({"metadata": {"name": "llama", "namespace": "team-a", "generation": 1}}));
     assert_eq!(
         world.health(),
-        "Unknown Starting: 0 of 2 replicas ready; the Deployment controller has not seen the newest revision"
+        "Unknown StartingBackend: 0 of 2 replicas ready; the Deployment controller has not seen the newest revision"
     );
 }
 
@@ -245,7 +246,7 @@ fn a_deployment_that_is_gone_since_it_was_written_has_no_replica() {
     world.deployment = None;
     assert_eq!(
         world.health(),
-        "Unknown Starting: 0 of 2 replicas ready; the Deployment is not yet as planned"
+        "Unknown StartingBackend: 0 of 2 replicas ready; the Deployment is not yet as planned"
     );
     assert_eq!(world.report().replicas.ready, 0);
 }

@@ -232,32 +232,35 @@ fn a_failure_is_worse_than_what_is_on_its_way_before_it() {
     let mut given = healthy();
     let steps = &mut given.placement("west").steps;
     steps.insert(Step::Backend, step(State::Unknown, "Applying", ""));
-    steps.insert(Step::Health, step(State::False, "CrashLoop", "exit code 1"));
+    steps.insert(
+        Step::Health,
+        step(State::False, "CrashLoopBackOff", "exit code 1"),
+    );
     let west = west(&given);
     assert_eq!(
         (west.reason.as_str(), west.message.as_str()),
-        ("CrashLoop", "exit code 1")
+        ("CrashLoopBackOff", "exit code 1")
     );
 }
 
 #[test]
 fn a_cluster_that_fails_while_it_is_routable_is_degraded() {
     let mut given = healthy();
-    given.fail("west", Step::Health, "CrashLoop", "");
+    given.fail("west", Step::Health, "CrashLoopBackOff", "");
     assert_eq!(
         state(&given),
-        (ClusterState::Degraded, "CrashLoop".to_owned())
+        (ClusterState::Degraded, "CrashLoopBackOff".to_owned())
     );
 }
 
 #[test]
 fn a_cluster_that_fails_and_is_not_routable_has_failed() {
     let mut given = healthy();
-    given.fail("west", Step::Health, "CrashLoop", "");
+    given.fail("west", Step::Health, "CrashLoopBackOff", "");
     given.placement("west").replicas.ready = 0;
     assert_eq!(
         state(&given),
-        (ClusterState::Failed, "CrashLoop".to_owned())
+        (ClusterState::Failed, "CrashLoopBackOff".to_owned())
     );
 }
 

@@ -67,16 +67,20 @@ fn a_failure_in_one_cluster_is_worse_than_progress_in_another() {
     let mut given = healthy();
     given.placement("east").steps.insert(
         Step::Health,
-        step(State::Unknown, "Starting", "1 of 2 replicas are ready"),
+        step(
+            State::Unknown,
+            "StartingBackend",
+            "1 of 2 replicas are ready",
+        ),
     );
     assert_eq!(
         condition(&given.plan().status, "HealthCheck"),
-        "Unknown Starting"
+        "Unknown StartingBackend"
     );
-    given.fail("west", Step::Health, "CrashLoop", "exit code 1");
+    given.fail("west", Step::Health, "CrashLoopBackOff", "exit code 1");
     assert_eq!(
         condition(&given.plan().status, "HealthCheck"),
-        "False CrashLoop"
+        "False CrashLoopBackOff"
     );
 }
 
@@ -190,7 +194,7 @@ fn south_starts() -> Given {
     given.add_south(1);
     let south = given.placement("south");
     south.replicas.ready = 0;
-    let starting = step(State::Unknown, "Starting", "0 of 2 replicas ready");
+    let starting = step(State::Unknown, "StartingBackend", "0 of 2 replicas ready");
     south.steps.insert(Step::Health, starting);
     given
 }
@@ -223,8 +227,8 @@ fn what_was_published_stays_so_without_a_ready_replica() {
 fn who_waits_for_replicas_is_told_why_they_are_not_ready() {
     let given = south_starts();
     let status = given.plan().status;
-    assert_eq!(condition(&status, "Ready"), "Unknown Starting");
-    assert_eq!(status.summary.reason, "Starting (south)");
+    assert_eq!(condition(&status, "Ready"), "Unknown StartingBackend");
+    assert_eq!(status.summary.reason, "StartingBackend (south)");
 }
 
 #[test]

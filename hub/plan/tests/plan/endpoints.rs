@@ -59,10 +59,10 @@ fn each_cluster_and_family_has_a_slice_of_its_own() {
 fn a_cluster_that_does_not_serve_is_not_ready_and_disturbs_no_other() {
     let mut given = healthy();
     given.placement("west").replicas.ready = 0;
-    given
-        .placement("west")
-        .steps
-        .insert(Step::Health, step(State::Unknown, "Starting", "0 of 2"));
+    given.placement("west").steps.insert(
+        Step::Health,
+        step(State::Unknown, "StartingBackend", "0 of 2"),
+    );
     assert_eq!(
         slices(&given.plan()),
         [

@@ -20,7 +20,7 @@ fn told(given: &Given, kind: &str) -> String {
 fn starting() -> Given {
     let mut given = healthy();
     for name in ["east", "west"] {
-        let starting = step(State::Unknown, "Starting", "0 of 2");
+        let starting = step(State::Unknown, "StartingBackend", "0 of 2");
         given.placement(name).steps.insert(Step::Health, starting);
     }
     given
@@ -98,17 +98,17 @@ fn a_step_that_one_cluster_fails_is_told_with_its_name() {
 fn of_several_clusters_the_first_by_name_is_told_and_the_others_counted() {
     assert_eq!(
         told(&starting(), "HealthCheck"),
-        "Unknown Starting: east: 0 of 2 (1 more clusters are not done)"
+        "Unknown StartingBackend: east: 0 of 2 (1 more clusters are not done)"
     );
 }
 
 #[test]
 fn clusters_that_are_on_their_way_are_not_counted_among_those_that_fail() {
     let mut given = starting();
-    given.fail("west", Step::Health, "CrashLoop", "exit code 1");
+    given.fail("west", Step::Health, "CrashLoopBackOff", "exit code 1");
     assert_eq!(
         told(&given, "HealthCheck"),
-        "False CrashLoop: west: exit code 1"
+        "False CrashLoopBackOff: west: exit code 1"
     );
 }
 
@@ -126,17 +126,17 @@ fn a_former_target_says_nothing_of_how_the_server_is() {
 #[test]
 fn not_ready_is_told_by_the_step_that_keeps_it_from_being_so() {
     let mut given = healthy();
-    given.fail("west", Step::Health, "CrashLoop", "exit code 1");
+    given.fail("west", Step::Health, "CrashLoopBackOff", "exit code 1");
     assert_eq!(
         told(&given, "Ready"),
-        "False CrashLoop: HealthCheck: west: exit code 1"
+        "False CrashLoopBackOff: HealthCheck: west: exit code 1"
     );
 }
 
 #[test]
 fn of_several_failed_steps_the_first_in_their_order_is_told() {
     let mut given = healthy();
-    given.fail("west", Step::Health, "CrashLoop", "exit code 1");
+    given.fail("west", Step::Health, "CrashLoopBackOff", "exit code 1");
     given.fail("east", Step::ModelConfig, "ApplyRefused", "no");
     assert_eq!(
         told(&given, "Ready"),
@@ -153,10 +153,10 @@ fn a_step_that_fails_is_told_before_one_that_is_on_its_way() {
         told(&given, "Ready"),
         "Unknown Applying: BackendProvision: east: not yet"
     );
-    given.fail("west", Step::Health, "CrashLoop", "exit code 1");
+    given.fail("west", Step::Health, "CrashLoopBackOff", "exit code 1");
     assert_eq!(
         told(&given, "Ready"),
-        "False CrashLoop: HealthCheck: west: exit code 1"
+        "False CrashLoopBackOff: HealthCheck: west: exit code 1"
     );
 }
 

@@ -23,7 +23,7 @@ fn columns_tell_how_much_is_ready_and_what_is_worst_where() {
     assert_eq!(summary.reason, "Serving");
 
     given.placement("west").replicas.ready = 0;
-    given.fail("west", Step::Health, "CrashLoop", "exit code 1");
+    given.fail("west", Step::Health, "CrashLoopBackOff", "exit code 1");
     let status = given.plan().status;
     assert_eq!(
         (
@@ -32,7 +32,7 @@ fn columns_tell_how_much_is_ready_and_what_is_worst_where() {
         ),
         ("1/2", "2/4")
     );
-    assert_eq!(status.summary.reason, "CrashLoop (west)");
+    assert_eq!(status.summary.reason, "CrashLoopBackOff (west)");
     assert_eq!(status.summary.reasons.len(), 1);
     assert_eq!(status.state, ServerState::Degraded);
 }
@@ -52,12 +52,12 @@ fn clusters_come_worst_first() {
         .clusters
         .insert(cluster("south"), serving("203.0.113.4"));
     given.placement("south").replicas.ready = 0;
-    given.fail("south", Step::Health, "CrashLoop", "exit code 1");
+    given.fail("south", Step::Health, "CrashLoopBackOff", "exit code 1");
     given.placement("west").replicas.ready = 1;
-    given
-        .placement("west")
-        .steps
-        .insert(Step::Health, step(State::Unknown, "Starting", "1 of 2"));
+    given.placement("west").steps.insert(
+        Step::Health,
+        step(State::Unknown, "StartingBackend", "1 of 2"),
+    );
     let clusters = given.plan().status.clusters;
     let states: Vec<_> = clusters
         .iter()
@@ -79,14 +79,14 @@ fn a_server_that_no_cluster_serves_is_failed_only_if_a_person_has_to_act() {
     let mut given = healthy();
     for name in ["east", "west"] {
         given.placement(name).replicas.ready = 0;
-        given
-            .placement(name)
-            .steps
-            .insert(Step::Health, step(State::Unknown, "Starting", "0 of 2"));
+        given.placement(name).steps.insert(
+            Step::Health,
+            step(State::Unknown, "StartingBackend", "0 of 2"),
+        );
     }
     assert_eq!(given.plan().status.state, ServerState::Creating);
     for name in ["east", "west"] {
-        given.fail(name, Step::Health, "CrashLoop", "exit code 1");
+        given.fail(name, Step::Health, "CrashLoopBackOff", "exit code 1");
     }
     assert_eq!(given.plan().status.state, ServerState::Failed);
 }
@@ -170,7 +170,7 @@ fn a_server_that_cannot_be_carried_out_has_failed_unless_it_serves() {
 #[test]
 fn a_server_of_which_one_target_fails_and_one_starts_is_being_created() {
     let mut given = healthy();
-    given.fail("west", Step::Health, "CrashLoop", "exit code 1");
+    given.fail("west", Step::Health, "CrashLoopBackOff", "exit code 1");
     given.placement("west").replicas.ready = 0;
     *given.placement("east") = PlacementFacts::default();
     assert_eq!(given.plan().status.state, ServerState::Creating);
@@ -223,7 +223,12 @@ fn clusters_that_are_equally_well_come_in_the_order_of_their_names() {
 fn a_message_of_512_bytes_is_told_whole_and_a_longer_one_is_cut() {
     let mut given = healthy();
     for (letter, length, told) in [("m", 512, 512), ("m", 513, 512), ("€", 171, 170)] {
-        given.fail("west", Step::Health, "CrashLoop", &letter.repeat(length));
+        given.fail(
+            "west",
+            Step::Health,
+            "CrashLoopBackOff",
+            &letter.repeat(length),
+        );
         assert_eq!(entry(&given, "west").message, letter.repeat(told));
     }
 }
@@ -289,7 +294,7 @@ fn an_entry_has_the_clusters_replicas_and_its_words() {
         wanted: 2,
         ready: 1,
     };
-    given.fail("west", Step::Health, "CrashLoop", "exit code 1");
+    given.fail("west", Step::Health, "CrashLoopBackOff", "exit code 1");
     let entry = entry(&given, "west");
     assert_eq!(
         entry.replicas,
@@ -300,7 +305,7 @@ fn an_entry_has_the_clusters_replicas_and_its_words() {
     );
     assert_eq!(
         (entry.reason.as_str(), entry.message.as_str()),
-        ("CrashLoop", "exit code 1")
+        ("CrashLoopBackOff", "exit code 1")
     );
 }
 

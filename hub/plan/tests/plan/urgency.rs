@@ -17,7 +17,7 @@ fn what_only_tells_how_far_things_are_on_their_way_is_progress() {
 
     for name in ["east", "west"] {
         given.placement(name).replicas.ready = 0;
-        let starting = step(State::Unknown, "Starting", "they start");
+        let starting = step(State::Unknown, "StartingBackend", "they start");
         given.placement(name).steps.insert(Step::Health, starting);
     }
     let written = given.plan().status;
@@ -58,7 +58,7 @@ fn each_of_what_a_person_waits_for_is_told_at_once_by_itself() {
     let ready = given.plan().status;
     let mut starts = |name: &str, replicas| {
         given.placement(name).replicas.ready = replicas;
-        let starting = step(State::Unknown, "Starting", "they start");
+        let starting = step(State::Unknown, "StartingBackend", "they start");
         given.placement(name).steps.insert(Step::Health, starting);
         given.plan().status
     };
@@ -100,13 +100,13 @@ fn what_stands_in_the_way_is_more_than_progress() {
     assert_eq!(urgency(Some(&not_joined), &not_joined), Urgency::Progress);
 
     let mut given = healthy();
-    given.fail("east", Step::Health, "CrashLoop", "exit code 1");
+    given.fail("east", Step::Health, "CrashLoopBackOff", "exit code 1");
     let one = given.plan().status;
-    given.fail("west", Step::Health, "CrashLoop", "exit code 1");
+    given.fail("west", Step::Health, "CrashLoopBackOff", "exit code 1");
     let both = given.plan().status;
     assert_eq!(urgency(Some(&one), &both), Urgency::Obstacle);
     given = healthy();
-    let starting = step(State::Unknown, "Starting", "they start");
+    let starting = step(State::Unknown, "StartingBackend", "they start");
     given
         .placement("east")
         .steps
@@ -118,9 +118,31 @@ fn what_stands_in_the_way_is_more_than_progress() {
 }
 
 #[test]
+fn what_only_takes_time_is_progress_and_what_is_wrong_is_an_obstacle() {
+    let mut given = healthy();
+    let mut says = |reason: &str| {
+        let on_its_way = step(State::Unknown, reason, "1 of 2");
+        given
+            .placement("west")
+            .steps
+            .insert(Step::Health, on_its_way);
+        given.plan().status
+    };
+    let starting = says("StartingBackend");
+    for reason in ["ModelLoading", "Draining"] {
+        let said = urgency(Some(&starting), &says(reason));
+        assert_eq!(said, Urgency::Progress, "{reason}");
+    }
+    for reason in ["ProbeFailing", "NodeNotReady", "Evicted", "Preempted"] {
+        let said = urgency(Some(&starting), &says(reason));
+        assert_eq!(said, Urgency::Obstacle, "{reason}");
+    }
+}
+
+#[test]
 fn a_cluster_that_is_new_to_the_status_is_remembered_at_once() {
     let mut given = healthy();
-    let starting = step(State::Unknown, "Starting", "they start");
+    let starting = step(State::Unknown, "StartingBackend", "they start");
     given.placement("east").steps.insert(Step::Health, starting);
     let before = given.plan().status;
     given.add_south(1);
@@ -135,7 +157,7 @@ fn a_cluster_that_is_late_already_keeps_no_others_news_waiting() {
     let mut given = healthy();
     given.add_south(1);
     for name in ["east", "west", "south"] {
-        let starting = step(State::Unknown, "Starting", "they start");
+        let starting = step(State::Unknown, "StartingBackend", "they start");
         given.placement(name).steps.insert(Step::Health, starting);
     }
     let before = given.server.metadata.generation;

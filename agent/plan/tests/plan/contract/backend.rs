@@ -332,7 +332,7 @@ fn what_is_not_there_is_not_taken_for_well_nor_what_is_for_not() {
             }
         }),
         (Rule::Served, |_, observed| {
-            observed.health = Verdict::unknown(HEALTH_CHECK, "Starting", "as ever");
+            observed.health = Verdict::unknown(HEALTH_CHECK, "StartingBackend", "as ever");
         }),
     ]);
 }
