@@ -24,7 +24,8 @@ const UNSCHEDULABLE: &str = "Unschedulable";
 const PREEMPTION: &str = " preemption: ";
 /// Why the kubelet itself says that a Pod is not ready whose containers are (Kubernetes, `pkg/kubelet/status/generate.go`).
 const READINESS_GATES: &str = "ReadinessGatesNotReady";
-/// Why a Pod goes whose node is gone (Kubernetes, `pkg/util/node/node.go`).
+/// Why a Pod goes whose node is gone (Kubernetes, `pkg/util/node/node.go`). Its own node controller does not write it any more
+/// (1.31 to 1.37), those of virtual nodes may.
 const NODE_LOST: &str = "NodeLost";
 /// Why a Pod goes that makes room for another (`k8s.io/api`, `core/v1/types.go`, `PodReasonPreemptionByScheduler`). The other
 /// reasons of its condition: TerminationByKubelet (the same file), DeletionByTaintManager (Kubernetes,
