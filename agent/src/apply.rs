@@ -63,6 +63,7 @@ impl Owner {
                 Kind::ConfigMap => self.ids(&caches.config_maps, kind),
                 Kind::Deployment => self.ids(&caches.deployments, kind),
                 Kind::Service => self.ids(&caches.services, kind),
+                Kind::PodDisruptionBudget => self.ids(&caches.budgets, kind),
                 Kind::HttpRoute => self.ids(&caches.routes, kind),
             })
             .collect()
@@ -114,6 +115,7 @@ impl Owner {
                 Kind::ConfigMap => self.let_go(client, &caches.config_maps, name).await?,
                 Kind::Deployment => self.let_go(client, &caches.deployments, name).await?,
                 Kind::Service => self.let_go(client, &caches.services, name).await?,
+                Kind::PodDisruptionBudget => self.let_go(client, &caches.budgets, name).await?,
                 Kind::HttpRoute => self.let_go(client, &caches.routes, name).await?,
             }
         }
@@ -179,6 +181,7 @@ pub(crate) async fn apply(
             Kind::ConfigMap => remove(client, &caches.config_maps, owner, name).await,
             Kind::Deployment => remove(client, &caches.deployments, owner, name).await,
             Kind::Service => remove(client, &caches.services, owner, name).await,
+            Kind::PodDisruptionBudget => remove(client, &caches.budgets, owner, name).await,
             Kind::HttpRoute => remove(client, &caches.routes, owner, name).await,
         };
         if let Err(error) = removed {
@@ -195,6 +198,7 @@ async fn put(client: &Client, caches: &Caches, object: &Object) -> Outcome {
         Object::ConfigMap(object) => write(client, &caches.config_maps, object).await,
         Object::Deployment(object) => write(client, &caches.deployments, &**object).await,
         Object::Service(object) => write(client, &caches.services, &**object).await,
+        Object::PodDisruptionBudget(object) => write(client, &caches.budgets, &**object).await,
         Object::HttpRoute(object) => write(client, &caches.routes, &**object).await,
     }
 }
@@ -206,6 +210,7 @@ pub(crate) fn found(caches: &Caches, plan: &PlacementPlan) -> Outcomes {
         Object::ConfigMap(object) => is_current(&caches.config_maps, object),
         Object::Deployment(object) => is_current(&caches.deployments, &**object),
         Object::Service(object) => is_current(&caches.services, &**object),
+        Object::PodDisruptionBudget(object) => is_current(&caches.budgets, &**object),
         Object::HttpRoute(object) => is_current(&caches.routes, &**object),
     };
     let found = plan.objects.iter().filter(is_found);

@@ -3,7 +3,7 @@
 
 mod sources;
 
-use std::{future::Future, pin::Pin, sync::Arc};
+use std::{collections::BTreeSet, future::Future, pin::Pin, sync::Arc};
 
 use agent_plan::effective_gateway;
 use crds::{
@@ -14,11 +14,13 @@ use gateway_api::{gateways::Gateway, httproutes::HttpRoute};
 use k8s_openapi::api::{
     apps::v1::Deployment,
     core::v1::{ConfigMap, Namespace, Pod, Service, ServiceAccount},
+    node::v1::RuntimeClass,
+    policy::v1::PodDisruptionBudget,
 };
 use kube::{Api, Client, Resource, ResourceExt, runtime::watcher};
 use operator::{
     cache::{Cache, Change, ObjectKey},
-    ownership::trim_metadata,
+    ownership::{strip_metadata, trim_metadata},
     wake::SharedWakes,
 };
 use proto::PlacementKey;
@@ -36,10 +38,12 @@ pub(crate) struct Caches {
     pub(crate) config_maps: Cache<ConfigMap>,
     pub(crate) deployments: Cache<Deployment>,
     pub(crate) services: Cache<Service>,
+    pub(crate) budgets: Cache<PodDisruptionBudget>,
     pub(crate) routes: Cache<HttpRoute>,
     pub(crate) pods: Cache<Pod>,
     pub(crate) gateways: Cache<Gateway>,
     pub(crate) namespaces: Cache<Namespace>,
+    pub(crate) runtime_classes: Cache<RuntimeClass>,
     /// Filled only while some placement asks for it, so not waited for.
     pub(crate) sources: Sources,
 }
@@ -53,14 +57,16 @@ impl Default for Caches {
                 trim(map);
                 map.data = None;
             }),
-            deployments: Cache::new(|deployment: &mut Deployment| {
-                trim(deployment);
-                deployment.spec = None;
-            }),
+            deployments: Cache::new(trim_deployment),
             services: Cache::new(|service: &mut Service| {
                 trim(service);
                 service.spec = None;
                 service.status = None;
+            }),
+            budgets: Cache::new(|budget: &mut PodDisruptionBudget| {
+                trim(budget);
+                budget.spec = None;
+                budget.status = None;
             }),
             routes: Cache::optional(trim),
             pods: Cache::new(|pod: &mut Pod| {
@@ -73,8 +79,28 @@ impl Default for Caches {
                 namespace.spec = None;
                 namespace.status = None;
             }),
+            runtime_classes: Cache::new(|class: &mut RuntimeClass| {
+                strip_metadata(class);
+                (class.overhead, class.scheduling) = (None, None);
+            }),
             sources: Sources::default(),
         }
+    }
+}
+
+/// Of its specification nothing is read but the RuntimeClass of the Pods.
+fn trim_deployment(deployment: &mut Deployment) {
+    trim(deployment);
+    let spec = deployment.spec.take();
+    let class = spec
+        .and_then(|spec| spec.template.spec)
+        .and_then(|pod| pod.runtime_class_name);
+    if class.is_some() {
+        let kept = deployment.spec.get_or_insert_default();
+        kept.template
+            .spec
+            .get_or_insert_default()
+            .runtime_class_name = class;
     }
 }
 
@@ -138,7 +164,14 @@ impl Caches {
                 by_label(wakes),
             ),
             watch(&self.services, client, all().labels(&ours), by_label(wakes)),
+            watch(&self.budgets, client, all().labels(&ours), by_label(wakes)),
             watch(&self.routes, client, all().labels(&ours), by_label(wakes)),
+            watch(
+                &self.runtime_classes,
+                client,
+                all(),
+                self.by_runtime_class(wakes),
+            ),
             watch(
                 &self.pods,
                 client,
@@ -189,6 +222,33 @@ impl Caches {
         }
     }
 
+    /// Wakes whoever has an accelerator: which RuntimeClass its Pods have may depend on which there are.
+    fn by_runtime_class(
+        &self,
+        wakes: &SharedWakes<PlacementKey>,
+    ) -> impl Fn(Change<'_, RuntimeClass>) + Send + use<> {
+        let (placements, wakes) = (self.placements.clone(), Arc::clone(wakes));
+        move |change| {
+            if change.before.is_some() == change.after.is_some() {
+                return;
+            }
+            let users = placements.filter(|placement| placement.spec.accelerator.is_some());
+            users
+                .iter()
+                .filter_map(|placement| key_of(placement))
+                .for_each(|key| wakes.wake(key));
+        }
+    }
+
+    /// The RuntimeClasses that there are, for a placement with an accelerator.
+    pub(crate) fn runtime_classes(&self, placement: &ServerPlacement) -> BTreeSet<String> {
+        if placement.spec.accelerator.is_none() {
+            return BTreeSet::new();
+        }
+        let all = self.runtime_classes.all().into_keys();
+        all.map(|key| key.name).collect()
+    }
+
     /// Returns once every cache has held a complete list.
     pub(crate) async fn synced(&self) {
         self.placements.synced().await;
@@ -196,10 +256,12 @@ impl Caches {
         self.config_maps.synced().await;
         self.deployments.synced().await;
         self.services.synced().await;
+        self.budgets.synced().await;
         self.routes.synced().await;
         self.pods.synced().await;
         self.gateways.synced().await;
         self.namespaces.synced().await;
+        self.runtime_classes.synced().await;
     }
 
     /// Has every cache held a complete list?
@@ -209,10 +271,12 @@ impl Caches {
             && self.config_maps.is_synced()
             && self.deployments.is_synced()
             && self.services.is_synced()
+            && self.budgets.is_synced()
             && self.routes.is_synced()
             && self.pods.is_synced()
             && self.gateways.is_synced()
             && self.namespaces.is_synced()
+            && self.runtime_classes.is_synced()
     }
 
     /// Is the Gateway API there?

@@ -1,6 +1,6 @@
 //! One ServerPlacement, from its facts to its report. Asks nobody but the caches, and needs no hub.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use agent_plan::{
     Drivers, GatewayFact, ObjectId, PlacementInput, Report, effective_gateway, judge, leaving, plan,
@@ -179,6 +179,7 @@ struct Facts<'a> {
     gateway: Option<Arc<Gateway>>,
     service: Option<Arc<Service>>,
     nodes: Option<Vec<Arc<Node>>>,
+    runtime_classes: BTreeSet<String>,
     owned: Vec<ObjectId>,
     deployments: Vec<Arc<Deployment>>,
     routes: Vec<Arc<HttpRoute>>,
@@ -204,6 +205,7 @@ impl<'a> Facts<'a> {
             }),
             service: caches.sources.service(placement),
             nodes: caches.sources.nodes(placement),
+            runtime_classes: caches.runtime_classes(placement),
             owned: owner.owned(caches),
             deployments: owner.all(&caches.deployments),
             routes: owner.all(&caches.routes),
@@ -222,6 +224,7 @@ impl<'a> Facts<'a> {
             },
             service: self.sources.fact(self.service.as_deref()),
             nodes: self.nodes.as_deref(),
+            runtime_classes: &self.runtime_classes,
             owned: &self.owned,
             deployments: &self.deployments,
             routes: &self.routes,

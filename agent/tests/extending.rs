@@ -1,7 +1,7 @@
 //! A driver of the agent in place of its own, each held to its contract. `docs/extending.md` explains them, and quotes them.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::net::IpAddr;
+use std::{collections::BTreeSet, net::IpAddr};
 
 use agent::{Agent, SetTwice};
 use agent_plan::{
@@ -278,6 +278,7 @@ fn ask<T: serde::Serialize>(question: impl Fn(&PlacementInput<'_>) -> T) -> Valu
         gateway: GatewayFact::Found(&gateway),
         service: ServiceFact::Unlisted,
         nodes: None,
+        runtime_classes: &BTreeSet::new(),
         owned: &[],
         deployments: &[],
         routes: &[],

@@ -21,8 +21,12 @@ use kube::CustomResourceExt;
 ///
 /// # Errors
 /// When a definition is no JSON, which a test rules out.
-pub fn definitions() -> Result<[(&'static str, CustomResourceDefinition); 4], serde_json::Error> {
+pub fn definitions() -> Result<[(&'static str, CustomResourceDefinition); 5], serde_json::Error> {
     Ok([
+        (
+            "acceleratorprofiles",
+            known_formats(&v1alpha1::AcceleratorProfile::crd())?,
+        ),
         (
             "inferenceservers",
             known_formats(&v1alpha1::InferenceServer::crd())?,

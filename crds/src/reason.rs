@@ -39,6 +39,12 @@ pub const CLUSTER_NOT_JOINED: &str = "ClusterNotJoined";
 pub const PROFILE_NOT_FOUND: &str = "RuntimeProfileNotFound";
 /// The RuntimeProfile asks for something that can't be rendered.
 pub const INVALID_PROFILE: &str = "InvalidProfile";
+/// `spec.accelerator` names an AcceleratorProfile that does not exist.
+pub const ACCELERATOR_PROFILE_NOT_FOUND: &str = "AcceleratorProfileNotFound";
+/// `spec.accelerator` asks for something that can't be.
+pub const INVALID_ACCELERATOR: &str = "InvalidAccelerator";
+/// The RuntimeProfile has no image for the vendor of the accelerator.
+pub const BACKEND_UNSUPPORTED: &str = "BackendUnsupported";
 /// The namespace is one that routes need for themselves.
 pub const NAMESPACE_REFUSED: &str = "NamespaceRefused";
 
@@ -125,7 +131,7 @@ pub const QUOTA_EXCEEDED: &str = "QuotaExceeded";
 pub const ADMISSION_DENIED: &str = "AdmissionDenied";
 /// Pod Security refuses Pods.
 pub const POLICY_DENIED: &str = "PolicyDenied";
-/// Pods name a RuntimeClass that does not exist.
+/// The cluster lacks a RuntimeClass that the accelerator requires, or that Pods have had so far.
 pub const RUNTIME_CLASS_MISSING: &str = "RuntimeClassMissing";
 /// The API server refuses to make Pods, for none of the reasons above.
 pub const POD_CREATE_FAILED: &str = "PodCreateFailed";

@@ -4,7 +4,9 @@
     reason = "KubeSchema repeats each struct inside a function"
 )]
 
+mod accelerator;
 mod endpoint;
+mod environment;
 mod inference_server;
 mod member_cluster;
 mod routing;
@@ -12,12 +14,18 @@ mod runtime_profile;
 mod server_placement;
 mod status;
 
+pub use accelerator::{
+    Accelerator, AcceleratorProfile, AcceleratorProfileSpec, PlacementAccelerator, ResourceName,
+    RuntimeClass, RuntimeClassPolicy,
+};
 pub use endpoint::{
     Address, Cidr, EndpointSource, MemberEndpoint, PortReference, ServiceReference, Source,
 };
+pub use environment::{KeyReference, LocalReference, ServerVariable, Variable};
 pub use inference_server::{
-    ClusterTarget, DeletionPolicy, EndpointPolicy, InferenceServer, InferenceServerSpec, ModelSpec,
-    ProbePolicy, Resources, Runtime, WhenSilent,
+    ClusterTarget, DeletionPolicy, Disruption, EndpointPolicy, InferenceServer,
+    InferenceServerSpec, ModelSpec, Overrides, ProbePolicy, Resources, Runtime, Spreading,
+    WhenSilent,
 };
 pub use member_cluster::{
     AllowedNamespaces, Enrollment, GatewayReference, JoinToken, MemberCluster, MemberClusterSpec,
@@ -25,7 +33,8 @@ pub use member_cluster::{
 };
 pub use routing::{Header, HeaderFilter, RouteParent, RouteTimeouts, Routing, RoutingRule};
 pub use runtime_profile::{
-    Probe, Probes, RuntimeImage, RuntimePort, RuntimeProfile, RuntimeProfileSpec, VENDOR_NONE,
+    MetricsEndpoint, Probe, Probes, RuntimeImage, RuntimePort, RuntimeProfile, RuntimeProfileSpec,
+    VENDOR_NONE,
 };
 pub use server_placement::{
     Model, ModelPhase, PlacementRuntime, ServerPlacement, ServerPlacementSpec,

@@ -116,13 +116,7 @@ fn named(cluster: &str, names: &[String]) -> String {
 /// The example, for the clusters that there are.
 fn server(names: &[String]) -> Result<InferenceServer> {
     let mut server: InferenceServer = example("inferenceserver.yaml")?;
-    let target = |name: &String| ClusterTarget {
-        cluster_id: name.clone(),
-        weight: 1,
-        tier: 0,
-        endpoint: None,
-    };
-    server.spec.cluster_targets = names.iter().map(target).collect();
+    server.spec.cluster_targets = names.iter().map(ClusterTarget::new).collect();
     Ok(server)
 }
 

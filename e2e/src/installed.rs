@@ -322,13 +322,7 @@ pub fn condition<'a>(server: &'a InferenceServer, kind: &str) -> Option<&'a Cond
 pub fn example_server(namespace: &str, targets: &[&str]) -> Result<InferenceServer> {
     let mut server: InferenceServer = example("inferenceserver.yaml")?;
     server.metadata.namespace = Some(namespace.to_owned());
-    let target = |name: &&str| ClusterTarget {
-        cluster_id: (*name).to_owned(),
-        weight: 1,
-        tier: 0,
-        endpoint: None,
-    };
-    server.spec.cluster_targets = targets.iter().map(target).collect();
+    server.spec.cluster_targets = targets.iter().copied().map(ClusterTarget::new).collect();
     Ok(server)
 }
 

@@ -18,7 +18,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crds::v1alpha1::{
     ClusterTarget, DeletionPolicy, EndpointPolicy, InferenceServer, InferenceServerSpec, Routing,
-    Runtime,
+    Runtime, Spreading,
 };
 #[cfg(test)]
 use hub_plan::Plan;
@@ -64,21 +64,19 @@ async fn pause(wait: Option<Duration>) {
 /// A server for a contract, that targets the clusters `east` and `west`. Where objects are written that it owns, it has to be
 /// one that exists.
 pub fn server(namespace: &str, name: &str) -> InferenceServer {
-    let target = |cluster: &str| ClusterTarget {
-        cluster_id: cluster.to_owned(),
-        weight: 1,
-        tier: 0,
-        endpoint: None,
-    };
     let spec = InferenceServerSpec {
-        cluster_targets: vec![target("east"), target("west")],
+        cluster_targets: vec![ClusterTarget::new("east"), ClusterTarget::new("west")],
         min_ready_clusters: 1,
-        runtime: Runtime {
-            profile: "echo".to_owned(),
-        },
+        runtime: Runtime::new("echo"),
         model: None,
         resources: None,
+        accelerator: None,
         replicas: 1,
+        spreading: Spreading::Preferred,
+        disruption: None,
+        node_selector: BTreeMap::new(),
+        tolerations: Vec::new(),
+        image_pull_secrets: Vec::new(),
         routing: Routing::default(),
         endpoints: EndpointPolicy::default(),
         deletion_policy: DeletionPolicy::Delete,

@@ -1,5 +1,6 @@
 //! The hub's own API server, as watch caches. A change wakes the servers and clusters that it concerns, and says no more.
 
+mod profiles;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -12,7 +13,7 @@ use std::{
 
 use crds::{
     labels,
-    v1alpha1::{InferenceServer, MemberCluster, RuntimeProfile},
+    v1alpha1::{AcceleratorProfile, InferenceServer, MemberCluster, RuntimeProfile},
 };
 use futures::future::BoxFuture;
 use gateway_api::{
@@ -42,6 +43,8 @@ pub struct Caches {
     pub members: Cache<MemberCluster>,
     /// Which runtimes there are.
     pub profiles: Cache<RuntimeProfile>,
+    /// Which accelerators there are.
+    pub accelerators: Cache<AcceleratorProfile>,
     /// The labels of namespaces: by them a MemberCluster says which may target it.
     pub namespaces: Cache<Namespace>,
     /// Our discovery Services.
@@ -62,6 +65,7 @@ impl Default for Caches {
             servers: Cache::new(trim),
             members: Cache::new(trim),
             profiles: Cache::new(trim),
+            accelerators: Cache::new(trim),
             namespaces: Cache::new(trim_to_labels),
             services: Cache::new(trim),
             slices: Cache::new(trim),
@@ -233,6 +237,7 @@ impl Caches {
             servers,
             members,
             profiles,
+            accelerators,
             namespaces,
             services,
             slices,
@@ -243,6 +248,7 @@ impl Caches {
         servers.is_synced()
             && members.is_synced()
             && profiles.is_synced()
+            && accelerators.is_synced()
             && namespaces.is_synced()
             && services.is_synced()
             && slices.is_synced()
@@ -257,6 +263,7 @@ impl Caches {
             servers,
             members,
             profiles,
+            accelerators,
             namespaces,
             services,
             slices,
@@ -267,6 +274,7 @@ impl Caches {
         servers.synced().await;
         members.synced().await;
         profiles.synced().await;
+        accelerators.synced().await;
         namespaces.synced().await;
         services.synced().await;
         slices.synced().await;
@@ -280,8 +288,7 @@ impl Caches {
     pub fn watches(&self, client: &Client, wakeups: &Arc<Wakeups>) -> Vec<BoxFuture<'static, ()>> {
         let all = watcher::Config::default;
         let wakes = || Arc::clone(wakeups);
-        let (servers, members, profiles) = (wakes(), wakes(), wakes());
-        let by_profile = self.servers.clone();
+        let (servers, members) = (wakes(), wakes());
         vec![
             Box::pin(
                 self.servers
@@ -297,20 +304,8 @@ impl Caches {
                         members.member_changed(&change);
                     }),
             ),
-            Box::pin(
-                self.profiles
-                    .clone()
-                    .run(Api::all(client.clone()), all(), move |change| {
-                        for profile in change.each() {
-                            let name = profile.name_any();
-                            for server in
-                                by_profile.filter(|server| server.spec.runtime.profile == name)
-                            {
-                                profiles.servers.wake(ObjectKey::of(server.as_ref()));
-                            }
-                        }
-                    }),
-            ),
+            self.watch_profiles(client, wakes()),
+            self.watch_accelerators(client, wakes()),
             self.watch_namespaces(client, wakes()),
             watch_own(&self.services, client, wakes()),
             watch_own(&self.slices, client, wakes()),

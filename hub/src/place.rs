@@ -132,12 +132,9 @@ impl Placer {
         };
         let published = self.publisher.get(&server);
         let holders = self.concerned(&server, &placement, &published);
-        let profile = self
-            .caches
-            .profiles
-            .get(&ObjectKey::new("", &server.spec.runtime.profile));
+        let profiles = self.caches.profiles_of(&server);
         let sites = self.sites(&server);
-        let mut planned = placements(&server, profile.as_deref(), &sites, &holders);
+        let mut planned = placements(&server, &profiles, &sites, &holders);
         let leaving = self.leaving(planned.intents.keys());
         let now = self.clock.now();
         planned.leave(&leaving);

@@ -210,8 +210,7 @@ impl Reconciler {
         placer.place(key);
         let server = caches.servers.get(key)?;
         let seen = metrics.propagation.seen(key);
-        let profile = ObjectKey::new("", &server.spec.runtime.profile);
-        let profile = caches.profiles.get(&profile);
+        let profiles = caches.profiles_of(&server);
         let published = publisher.get(&server);
         let mut clusters = placer.clusters(&server, &published);
         for (cluster, facts) in &mut clusters {
@@ -229,7 +228,7 @@ impl Reconciler {
         let facts = Facts {
             server: &server,
             waiting: waiting.as_deref(),
-            profile: profile.as_deref(),
+            profiles: &profiles,
             clusters,
             gateway: self.parts.gateway.as_ref(),
             gateway_api: caches.routes.is_installed(),

@@ -18,7 +18,7 @@ use crds::{
     labels,
     v1alpha1::{
         Model, ModelPhase, PlacementRuntime, Probe, Probes, RuntimeImage, RuntimePort,
-        RuntimeProfileSpec, ServerPlacement, ServerPlacementSpec, VENDOR_NONE,
+        RuntimeProfileSpec, ServerPlacement, ServerPlacementSpec, Spreading, VENDOR_NONE,
     },
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -156,6 +156,7 @@ pub fn placement() -> ServerPlacement {
         }],
         command: Vec::new(),
         args: vec!["--port=$(port.http)".to_owned()],
+        env: Vec::new(),
         ports: vec![RuntimePort {
             name: "http".to_owned(),
             port: 8000,
@@ -168,6 +169,9 @@ pub fn placement() -> ServerPlacement {
             },
             liveness: None,
         },
+        metrics: None,
+        shared_memory: None,
+        security_context: None,
         drain_seconds: 30,
     };
     ServerPlacement {
@@ -185,6 +189,9 @@ pub fn placement() -> ServerPlacement {
             runtime: PlacementRuntime {
                 profile: "ordinary".to_owned(),
                 content,
+                image: None,
+                args: Vec::new(),
+                env: Vec::new(),
             },
             model: Some(Model {
                 uri: "hf://org/llama".to_owned(),
@@ -193,7 +200,13 @@ pub fn placement() -> ServerPlacement {
                 phase: ModelPhase::Serving,
             }),
             resources: None,
+            accelerator: None,
             replicas: 2,
+            spreading: Spreading::Preferred,
+            disruption: None,
+            node_selector: BTreeMap::new(),
+            tolerations: Vec::new(),
+            image_pull_secrets: Vec::new(),
             gateway: None,
             endpoint: None,
         },

@@ -1,6 +1,6 @@
 //! What is known of one placement and of its cluster. Everything comes from watch caches; nothing is asked for here.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use crds::v1alpha1::{GatewayReference, ServerPlacement};
 use gateway_api::{gateways::Gateway, httproutes::HttpRoute};
@@ -27,7 +27,9 @@ pub struct PlacementInput<'a> {
     pub nodes: Option<&'a [Arc<Node>]>,
     /// The objects that the placement controls.
     pub owned: &'a [ObjectId],
-    /// The Deployments that the placement controls, without their specification.
+    /// The RuntimeClasses of the cluster, by name.
+    pub runtime_classes: &'a BTreeSet<String>,
+    /// The Deployments that the placement controls. Of their specification nothing but the RuntimeClass of the Pods.
     pub deployments: &'a [Arc<Deployment>],
     /// The traffic routes that the placement controls.
     pub routes: &'a [Arc<HttpRoute>],

@@ -5,6 +5,7 @@ use k8s_openapi::{
     api::{
         apps::v1::Deployment,
         core::v1::{ConfigMap, Service, ServiceAccount},
+        policy::v1::PodDisruptionBudget,
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
@@ -22,6 +23,8 @@ pub enum Object {
     Deployment(Box<Deployment>),
     /// Where the route sends to.
     Service(Box<Service>),
+    /// How many replicas may be away while nodes are drained.
+    PodDisruptionBudget(Box<PodDisruptionBudget>),
     /// How traffic gets in.
     HttpRoute(Box<HttpRoute>),
 }
@@ -37,17 +40,20 @@ pub enum Kind {
     Deployment,
     /// v1
     Service,
+    /// policy/v1
+    PodDisruptionBudget,
     /// gateway.networking.k8s.io/v1
     HttpRoute,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::ServiceAccount,
         Self::ConfigMap,
         Self::Deployment,
         Self::Service,
+        Self::PodDisruptionBudget,
         Self::HttpRoute,
     ];
 
@@ -58,15 +64,16 @@ impl Kind {
             Self::ConfigMap => "ConfigMap",
             Self::Deployment => "Deployment",
             Self::Service => "Service",
+            Self::PodDisruptionBudget => "PodDisruptionBudget",
             Self::HttpRoute => "HTTPRoute",
         }
     }
 
-    /// Is it nothing without others that it names? Pods wait long for a ServiceAccount that comes late, and a route without its
-    /// Service is refused for a moment.
+    /// Is it nothing without others that it names? Pods wait long for a ServiceAccount that comes late, a route without its Service
+    /// is refused for a moment, and no replica is to wait for a budget.
     pub const fn names_others(self) -> bool {
         match self {
-            Self::Deployment | Self::HttpRoute => true,
+            Self::Deployment | Self::PodDisruptionBudget | Self::HttpRoute => true,
             Self::ServiceAccount | Self::ConfigMap | Self::Service => false,
         }
     }
@@ -103,6 +110,7 @@ impl Object {
             Self::ConfigMap(object) => (Kind::ConfigMap, &object.metadata),
             Self::Deployment(object) => (Kind::Deployment, &object.metadata),
             Self::Service(object) => (Kind::Service, &object.metadata),
+            Self::PodDisruptionBudget(object) => (Kind::PodDisruptionBudget, &object.metadata),
             Self::HttpRoute(object) => (Kind::HttpRoute, &object.metadata),
         }
     }

@@ -20,7 +20,7 @@ use kube::ResourceExt;
 
 use crate::{
     PlacementInput,
-    backend::SERVICE_PORT,
+    backend::{SERVICE_PORT, readiness_path},
     drivers::{Doubt, Routing},
     gateway::{self, Listener, Refusal},
     metadata::metadata,
@@ -37,7 +37,7 @@ impl Routing for PathRouting {
     /// One route, to the listener that admits the traffic.
     fn render(&self, input: &PlacementInput<'_>) -> Result<Vec<HttpRoute>, Refusal> {
         let listener = gateway::listener(input)?;
-        Ok(vec![route(input.placement, &listener)])
+        Ok(vec![route(input.placement, &listener)?])
     }
 
     /// By the entry of that listener in the route's status.
@@ -77,13 +77,13 @@ impl Routing for PathRouting {
 }
 
 /// The route: the probe's path, and all below the server's own.
-fn route(placement: &ServerPlacement, listener: &Listener<'_>) -> HttpRoute {
+fn route(placement: &ServerPlacement, listener: &Listener<'_>) -> Result<HttpRoute, Refusal> {
     let name = placement.name_any();
     let prefix = format!(
         "/cluster/{}/{name}",
         placement.namespace().unwrap_or_default()
     );
-    let readiness = placement.spec.runtime.content.probes.readiness.path.clone();
+    let readiness = readiness_path(placement)?;
     let probe = HttpRouteRules {
         matches: Some(vec![path(
             HttpRouteRulesMatchesPathType::Exact,
@@ -113,7 +113,7 @@ fn route(placement: &ServerPlacement, listener: &Listener<'_>) -> HttpRoute {
         backend_refs: Some(vec![service(&name)]),
         ..HttpRouteRules::default()
     };
-    HttpRoute {
+    Ok(HttpRoute {
         metadata: metadata(placement, names::traffic_route(&name, 0)),
         spec: HttpRouteSpec {
             parent_refs: Some(vec![HttpRouteParentRefs {
@@ -126,7 +126,7 @@ fn route(placement: &ServerPlacement, listener: &Listener<'_>) -> HttpRoute {
             ..HttpRouteSpec::default()
         },
         status: None,
-    }
+    })
 }
 
 fn path(kind: HttpRouteRulesMatchesPathType, value: String) -> HttpRouteRulesMatches {

@@ -8,15 +8,15 @@ use std::{collections::BTreeMap, fmt};
 
 /// The names that may be used, and what they stand for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Names(BTreeMap<String, Option<String>>);
+pub(crate) struct Names(BTreeMap<String, Result<String, String>>);
 
 /// Why a text can't be substituted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Invalid {
     /// No such name.
     Unknown { name: String, known: String },
-    /// The name stands for something that the placement has not.
-    NotSet(String),
+    /// The name stands for something that the placement has not: what it needs.
+    NotSet { name: String, needs: String },
     /// `$(` without its `)`.
     Unclosed,
 }
@@ -30,33 +30,40 @@ impl fmt::Display for Invalid {
                     "$({name}) is unknown: use one of {known}, or $$( for a literal $("
                 )
             }
-            Self::NotSet(name) => write!(
-                f,
-                "$({name}) needs a model: set spec.model of the InferenceServer"
-            ),
+            Self::NotSet { name, needs } => write!(f, "$({name}) {needs}"),
             Self::Unclosed => f.write_str("$( has no closing ): write $$( for a literal $("),
         }
     }
 }
 
 impl Names {
-    /// `name` stands for `value`; for nothing, if it is `None`.
-    pub(crate) fn insert(&mut self, name: impl Into<String>, value: Option<String>) {
+    /// `name` stands for `value`, or says what it needs to stand for something.
+    pub(crate) fn insert(&mut self, name: impl Into<String>, value: Result<String, String>) {
         self.0.insert(name.into(), value);
     }
 
-    /// The text with each name replaced, as a Pod's command or argument takes it.
+    /// The text with each name replaced, as a Pod's command, argument or variable takes it.
     pub(crate) fn substitute(&self, text: &str) -> Result<String, Invalid> {
+        self.replaced(text, "$$")
+    }
+
+    /// The text with each name replaced, where Kubernetes replaces nothing.
+    pub(crate) fn expand(&self, text: &str) -> Result<String, Invalid> {
+        self.replaced(text, "$")
+    }
+
+    /// `dollar`: what stands for a literal `$` where it might begin a name.
+    fn replaced(&self, text: &str, dollar: &str) -> Result<String, Invalid> {
         let mut result = String::with_capacity(text.len());
         let mut rest = text;
         while let Some((before, after)) = rest.split_once('$') {
             result.push_str(before);
             if let Some(after) = after.strip_prefix('$') {
-                result.push_str("$$");
+                result.push_str(dollar);
                 rest = after;
             } else if let Some(after) = after.strip_prefix('(') {
                 let (name, after) = after.split_once(')').ok_or(Invalid::Unclosed)?;
-                result.push_str(&self.value(name)?.replace('$', "$$"));
+                result.push_str(&self.value(name)?.replace('$', dollar));
                 rest = after;
             } else {
                 result.push('$');
@@ -69,8 +76,11 @@ impl Names {
 
     fn value(&self, name: &str) -> Result<&str, Invalid> {
         match self.0.get(name) {
-            Some(Some(value)) => Ok(value),
-            Some(None) => Err(Invalid::NotSet(name.to_owned())),
+            Some(Ok(value)) => Ok(value),
+            Some(Err(needs)) => Err(Invalid::NotSet {
+                name: name.to_owned(),
+                needs: needs.clone(),
+            }),
             None => Err(Invalid::Unknown {
                 name: name.to_owned(),
                 known: self.0.keys().cloned().collect::<Vec<_>>().join(", "),
@@ -87,8 +97,9 @@ mod tests {
 
     fn names(uri: Option<&str>) -> Names {
         let mut names = Names::default();
-        names.insert("model.uri", uri.map(ToOwned::to_owned));
-        names.insert("port.http", Some("8000".to_owned()));
+        let uri = uri.map(ToOwned::to_owned);
+        names.insert("model.uri", uri.ok_or_else(|| "needs a model".to_owned()));
+        names.insert("port.http", Ok("8000".to_owned()));
         names
     }
 
@@ -121,6 +132,18 @@ mod tests {
     }
 
     #[test]
+    fn where_kubernetes_replaces_nothing_a_dollar_is_one() {
+        let names = names(Some("$(a)$$"));
+        for (text, expected) in [
+            ("/$(port.http)/ready", "/8000/ready"),
+            ("/$$(port.http)", "/$(port.http)"),
+            ("/$(model.uri)$", "/$(a)$$$"),
+        ] {
+            assert_eq!(names.expand(text).unwrap(), expected, "{text}");
+        }
+    }
+
+    #[test]
     fn an_unknown_name_is_told_with_those_that_exist() {
         let error = names(None).substitute("$(model.nme)").unwrap_err();
         assert_eq!(
@@ -129,7 +152,10 @@ mod tests {
         );
         assert_eq!(
             names(None).substitute("$(model.uri)"),
-            Err(Invalid::NotSet("model.uri".to_owned()))
+            Err(Invalid::NotSet {
+                name: "model.uri".to_owned(),
+                needs: "needs a model".to_owned(),
+            })
         );
         assert_eq!(names(None).substitute("x $(port"), Err(Invalid::Unclosed));
     }

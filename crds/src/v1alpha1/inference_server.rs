@@ -2,15 +2,22 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::core::v1::Toleration;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{endpoint::EndpointSource, routing::Routing, status::InferenceServerStatus};
+use super::{
+    accelerator::Accelerator,
+    endpoint::EndpointSource,
+    environment::{LocalReference, ServerVariable},
+    routing::Routing,
+    status::InferenceServerStatus,
+};
 use crate::Quantity;
 
 /// One model server, run in every cluster that it targets and reached at one place in the hub.
-#[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "inferfleet.io",
     version = "v1alpha1",
@@ -53,10 +60,38 @@ pub struct InferenceServerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
 
+    /// The accelerator that each replica needs. None when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accelerator: Option<Accelerator>,
+
     /// Replicas in each cluster.
     #[serde(default = "one")]
     #[schemars(range(min = 0, max = 10_000))]
     pub replicas: u32,
+
+    /// How the replicas of a cluster spread over its nodes.
+    #[serde(default, skip_serializing_if = "Spreading::is_preferred")]
+    pub spreading: Spreading,
+
+    /// How many replicas of a cluster may be away while its nodes are drained.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disruption: Option<Disruption>,
+
+    /// Labels of the nodes that may run replicas.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 16))]
+    pub node_selector: BTreeMap<String, String>,
+
+    /// Taints of nodes that replicas tolerate.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub tolerations: Vec<Toleration>,
+
+    /// Secrets to pull images with, in the server's namespace of each member cluster.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".to_owned()]))]
+    pub image_pull_secrets: Vec<LocalReference>,
 
     /// How clients reach the server at the hub's Gateway.
     #[serde(default)]
@@ -108,6 +143,87 @@ pub struct ClusterTarget {
     /// Where the endpoint there comes from, for this server. Beats the MemberCluster's as a whole, but for its allowedCidrs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<EndpointSource>,
+
+    /// What is other there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overrides: Option<Overrides>,
+}
+
+impl ClusterTarget {
+    /// A target with its share of the traffic, and nothing else of its own.
+    pub fn new(cluster_id: impl Into<String>) -> Self {
+        Self {
+            cluster_id: cluster_id.into(),
+            weight: 1,
+            tier: 0,
+            endpoint: None,
+            overrides: None,
+        }
+    }
+}
+
+/// What one cluster has other than the server says. A field that is there beats the server's as a whole.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Overrides {
+    /// Beats spec.replicas.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 10_000))]
+    pub replicas: Option<u32>,
+
+    /// Beats spec.runtime.image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 1024))]
+    pub image: Option<String>,
+
+    /// Beats spec.resources.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
+
+    /// Beats spec.accelerator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accelerator: Option<Accelerator>,
+
+    /// Beats spec.nodeSelector.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("maxProperties" = 16))]
+    pub node_selector: Option<BTreeMap<String, String>>,
+}
+
+/// How the replicas of a cluster spread over its nodes.
+#[derive(
+    JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize,
+)]
+pub enum Spreading {
+    /// Over as many nodes as there are; two share one where they have to.
+    #[default]
+    Preferred,
+    /// No two of one revision share a node: those that have none wait.
+    Required,
+    /// As the scheduler likes.
+    None,
+}
+
+impl Spreading {
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde hands over a reference"
+    )]
+    pub(super) fn is_preferred(&self) -> bool {
+        *self == Self::Preferred
+    }
+}
+
+/// How many replicas of a cluster may be away while its nodes are drained.
+#[derive(
+    KubeSchema, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize,
+)]
+#[serde(rename_all = "camelCase")]
+pub struct Disruption {
+    /// So many; 0: none, which keeps nodes from being drained.
+    #[serde(default = "one")]
+    #[schemars(range(min = 0, max = 10_000))]
+    pub max_unavailable: u32,
 }
 
 /// How long endpoints outlive what they lead to.
@@ -182,6 +298,34 @@ pub struct Runtime {
     /// Name of a RuntimeProfile in the hub.
     #[schemars(length(min = 1, max = 253))]
     pub profile: String,
+
+    /// The image. Beats all of the profile's, whatever the accelerator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 1024))]
+    pub image: Option<String>,
+
+    /// Arguments after those of the profile, taken as they stand.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 128), inner(length(max = 2048)))]
+    pub args: Vec<String>,
+
+    /// Environment variables. One of the same name beats the profile's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".to_owned()]))]
+    #[schemars(length(max = 64))]
+    pub env: Vec<ServerVariable>,
+}
+
+impl Runtime {
+    /// A profile as it stands.
+    pub fn new(profile: impl Into<String>) -> Self {
+        Self {
+            profile: profile.into(),
+            image: None,
+            args: Vec::new(),
+            env: Vec::new(),
+        }
+    }
 }
 
 /// What the URI of a model has to be.

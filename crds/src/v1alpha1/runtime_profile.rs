@@ -1,13 +1,17 @@
 //! `RuntimeProfile`: a serving runtime as data.
 
+use k8s_openapi::api::core::v1::SecurityContext;
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
+
+use super::environment::Variable;
+use crate::Quantity;
 
 /// The vendor of an image that needs no accelerator.
 pub const VENDOR_NONE: &str = "none";
 
 /// A serving runtime as data: adding one needs no code.
-#[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "inferfleet.io",
     version = "v1alpha1",
@@ -21,14 +25,15 @@ pub const VENDOR_NONE: &str = "none";
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
 )]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("!has(self.metrics) || self.ports.exists(port, port.name == self.metrics.port)").message("metrics.port must be the name of one of ports"))]
 pub struct RuntimeProfileSpec {
     /// The images, one per accelerator vendor.
     #[x_kube(merge_strategy = ListMerge::Map(vec!["vendor".to_owned()]))]
     #[schemars(length(min = 1, max = 32))]
     pub images: Vec<RuntimeImage>,
 
-    /// The command. The image's own when empty. In here and in `args`, `$(…)` stands for one of `model.name`,
-    /// `model.uri` and `port.<name>`, and nothing else.
+    /// The command. The image's own when empty. In here, in `args`, in the values of `env` and in the paths of `probes`, `$(…)`
+    /// stands for one of `model.name`, `model.uri`, `model.path`, `accelerator.count` and `port.<name>`, and nothing else.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(max = 2048)))]
     pub command: Vec<String>,
@@ -38,6 +43,12 @@ pub struct RuntimeProfileSpec {
     #[schemars(length(max = 128), inner(length(max = 2048)))]
     pub args: Vec<String>,
 
+    /// Environment variables. A server's own of the same name beats one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".to_owned()]))]
+    #[schemars(length(max = 64))]
+    pub env: Vec<Variable>,
+
     /// The ports that the runtime listens at. One is named `http`: it takes the traffic.
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".to_owned()]), validation = Rule::new("self.exists(port, port.name == 'http')").message("one port must be named http: it takes the traffic"))]
     #[schemars(length(min = 1, max = 16))]
@@ -45,6 +56,19 @@ pub struct RuntimeProfileSpec {
 
     /// When the runtime has started, is ready, is alive.
     pub probes: Probes,
+
+    /// Where the runtime shows its metrics. Each Pod is annotated with it, as Prometheus' usual configuration reads it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<MetricsEndpoint>,
+
+    /// Size of the shared memory at `/dev/shm`, which counts as memory of the Pod. What the container runtime gives when absent,
+    /// most often 64 MiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_memory: Option<Quantity>,
+
+    /// What the container may do, as in a Pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub security_context: Option<SecurityContext>,
 
     /// How long a replica may take to finish its requests before it ends, in seconds.
     #[serde(default = "thirty")]
@@ -63,6 +87,20 @@ pub struct RuntimeImage {
     /// The image reference.
     #[schemars(length(min = 1, max = 1024))]
     pub image: String,
+}
+
+/// Where the runtime shows its metrics.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MetricsEndpoint {
+    /// Name of one of `ports`.
+    #[schemars(length(min = 1, max = 15))]
+    pub port: String,
+    /// The path.
+    #[serde(default = "metrics_path")]
+    #[schemars(length(min = 1, max = 1024))]
+    #[x_kube(validation = Rule::new("self.startsWith('/')").message("must start with /"))]
+    pub path: String,
 }
 
 /// A port of the runtime.
@@ -103,6 +141,10 @@ pub struct Probe {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 86_400))]
     pub failure_seconds: Option<u32>,
+}
+
+fn metrics_path() -> String {
+    "/metrics".to_owned()
 }
 
 const fn thirty() -> u32 {

@@ -1,19 +1,24 @@
 //! `ServerPlacement`: what one member cluster runs for one server.
 
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Toleration;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
+    accelerator::PlacementAccelerator,
     endpoint::EndpointSource,
-    inference_server::{MODEL_URI, MODEL_URI_IS, ModelSpec, Resources},
+    environment::{LocalReference, ServerVariable},
+    inference_server::{Disruption, MODEL_URI, MODEL_URI_IS, ModelSpec, Resources, Spreading},
     member_cluster::GatewayReference,
     runtime_profile::RuntimeProfileSpec,
 };
 
 /// What one member cluster runs for one server. The agent writes it as the hub sends it, and reconciles it with the
 /// hub away as well. Fields that this version does not know are kept.
-#[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "inferfleet.io",
     version = "v1alpha1",
@@ -42,9 +47,37 @@ pub struct ServerPlacementSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
 
+    /// The accelerator that each replica needs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accelerator: Option<PlacementAccelerator>,
+
     /// Replicas in this cluster.
     #[schemars(range(min = 0, max = 10_000))]
     pub replicas: u32,
+
+    /// How replicas spread over nodes.
+    #[serde(default, skip_serializing_if = "Spreading::is_preferred")]
+    pub spreading: Spreading,
+
+    /// How many replicas may be away while nodes are drained. One when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disruption: Option<Disruption>,
+
+    /// Labels of the nodes that may run replicas.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 16))]
+    pub node_selector: BTreeMap<String, String>,
+
+    /// Taints of nodes that replicas tolerate.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub tolerations: Vec<Toleration>,
+
+    /// Secrets to pull images with, in this namespace.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".to_owned()]))]
+    pub image_pull_secrets: Vec<LocalReference>,
 
     /// The Gateway that admits traffic. Defaults to the one that the agent's chart names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -55,8 +88,8 @@ pub struct ServerPlacementSpec {
     pub endpoint: Option<EndpointSource>,
 }
 
-/// A RuntimeProfile of the hub, by name and content.
-#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A RuntimeProfile of the hub, by name and content, and what the server has beside it.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlacementRuntime {
     /// The profile's name in the hub.
@@ -64,6 +97,22 @@ pub struct PlacementRuntime {
     pub profile: String,
     /// The profile's content.
     pub content: RuntimeProfileSpec,
+
+    /// The image. Beats all of the profile's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 1024))]
+    pub image: Option<String>,
+
+    /// Arguments after those of the profile, taken as they stand.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 128), inner(length(max = 2048)))]
+    pub args: Vec<String>,
+
+    /// Environment variables. One of the same name beats the profile's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".to_owned()]))]
+    #[schemars(length(max = 64))]
+    pub env: Vec<ServerVariable>,
 }
 
 /// A model, as one cluster is to serve it. What the hub's `ModelConfigProvider` says.

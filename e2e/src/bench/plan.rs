@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use crds::ClusterName;
-use crds::v1alpha1::{EndpointPolicy, GatewayReference, InferenceServer, RuntimeProfile};
+use crds::v1alpha1::{EndpointPolicy, GatewayReference, InferenceServer};
 use hub_plan::facts::{ClusterFacts, Facts, Fleet, Observed, RouteSchema};
 use hub_plan::memory::published;
+use hub_plan::overrides::Profiles;
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -40,7 +41,10 @@ impl Plan {
         // What a user writes who says nothing of them: each is probed.
         server.spec.endpoints = EndpointPolicy::default();
         let world = World {
-            profile: setting::profile()?,
+            profiles: Profiles {
+                runtime: Some(Arc::new(setting::profile()?)),
+                ..Profiles::default()
+            },
             clusters: (0..).zip(&names).map(cluster).collect::<Result<_>>()?,
             observed: Observed::default(),
             server,
@@ -95,7 +99,7 @@ impl Plan {
 /// All that a plan is made from.
 struct World {
     server: InferenceServer,
-    profile: RuntimeProfile,
+    profiles: Profiles,
     clusters: Vec<(ClusterName, ClusterFacts)>,
     observed: Observed,
 }
@@ -106,7 +110,7 @@ impl World {
         Facts {
             server: &self.server,
             waiting: None,
-            profile: Some(&self.profile),
+            profiles: &self.profiles,
             clusters: self.clusters.iter().cloned().collect(),
             gateway: Some(gateway()),
             gateway_api: true,

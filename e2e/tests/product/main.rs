@@ -7,6 +7,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod accelerators;
 mod attacks;
 mod charts;
 mod drift;

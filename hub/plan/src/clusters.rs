@@ -4,7 +4,7 @@ mod bounds;
 mod endpoint;
 mod verdicts;
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::net::IpAddr;
 
 use crds::{
     ClusterName,
@@ -20,6 +20,7 @@ use crate::{
     drain::{Drain, drain, leading_route},
     facts::{ClusterFacts, Facts, Membership, Step, StepFacts},
     memory::{NOTHING, PublishedEndpoint},
+    overrides::{replicas, targets},
     placements::is_leaving,
     probe::{self, Probe},
     silence::{self, Candidate, Silence, silence},
@@ -91,6 +92,8 @@ struct Draft<'a> {
     memory: &'a PublishedEndpoint,
     weight: Option<u32>,
     tier: u32,
+    /// Replicas that the server wants there.
+    replicas: u32,
     /// Its part of the server is to go.
     leaving: bool,
     /// The discovery route that still leads to it.
@@ -109,13 +112,7 @@ struct Judged {
 
 /// Judges every cluster, in the order of their names.
 pub fn judge(facts: &Facts<'_>, now: Timestamp) -> Vec<Cluster> {
-    let targets: BTreeMap<_, _> = facts
-        .server
-        .spec
-        .cluster_targets
-        .iter()
-        .map(|target| (target.cluster_id.as_str(), target))
-        .collect();
+    let targets = targets(facts.server);
     let mut drafts: Vec<_> = facts
         .clusters
         .iter()
@@ -169,6 +166,7 @@ fn draft<'a>(
         facts: cluster,
         weight: target.map(|target| target.weight),
         tier: target.map_or(0, |target| target.tier),
+        replicas: target.map_or(0, |one| replicas(facts.server, one.overrides.as_ref())),
         leaving: target.is_none() || is_leaving(facts.server),
         route: leading_route(facts.server, &facts.observed.routes, facts.gateway_api),
         silence: silence(policy, cluster, memory, &facts.fleet, now),
@@ -246,7 +244,7 @@ impl Draft<'_> {
         let routable = serves && self.silence.unready_since().is_none();
         let remembered = !self.memory.addresses.is_empty();
         if !routable && !remembered {
-            found.wait_for_replica(self, facts);
+            found.wait_for_replica(self);
         }
         let open: Vec<_> = Step::ALL
             .into_iter()

@@ -9,9 +9,7 @@ use std::{
 use crds::{
     ClusterName,
     condition::State,
-    v1alpha1::{
-        GatewayReference, InferenceServer, InferenceServerStatus, Replicas, RuntimeProfile,
-    },
+    v1alpha1::{GatewayReference, InferenceServer, InferenceServerStatus, Replicas},
 };
 use gateway_api::httproutes::HttpRoute;
 use ipnet::IpNet;
@@ -21,7 +19,7 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 
-use crate::{memory::PublishedEndpoint, probe::ProbeFacts};
+use crate::{memory::PublishedEndpoint, overrides::Profiles, probe::ProbeFacts};
 
 /// The snapshot that one server is planned from.
 #[derive(Debug)]
@@ -30,8 +28,8 @@ pub struct Facts<'a> {
     pub server: &'a InferenceServer,
     /// A later status than the server's, which waits for its turn to be written.
     pub waiting: Option<&'a InferenceServerStatus>,
-    /// The RuntimeProfile that it names, if there is one.
-    pub profile: Option<&'a RuntimeProfile>,
+    /// The profiles that it names, those that exist.
+    pub profiles: &'a Profiles,
     /// Every target, and every other cluster that holds or may hold a placement of this server.
     pub clusters: BTreeMap<ClusterName, ClusterFacts>,
     /// The hub's Gateway for discovery routes.

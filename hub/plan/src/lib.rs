@@ -19,6 +19,7 @@ pub mod drain;
 pub mod endpoints;
 pub mod facts;
 pub mod memory;
+pub mod overrides;
 pub mod placements;
 pub mod probe;
 pub mod routes;

@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use crds::{
     ClusterName,
     v1alpha1::{
-        DeletionPolicy, EndpointSource, GatewayReference, InferenceServer, Model, PlacementRuntime,
-        RuntimeProfile, ServerPlacementSpec,
+        DeletionPolicy, EndpointSource, GatewayReference, InferenceServer, Model, Overrides,
+        PlacementRuntime, ServerPlacementSpec,
     },
 };
+
+use crate::overrides::{self, Profiles};
 
 /// What one cluster is to hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +26,7 @@ pub enum Intent {
 }
 
 /// What every cluster is to hold.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Placements {
     /// The distinct placements: each is encoded once, however many clusters it goes to.
     pub specs: Vec<ServerPlacementSpec>,
@@ -73,48 +75,48 @@ pub struct Site {
 /// Plans what each cluster is to hold. `sites` has an entry for each MemberCluster that exists; `holders` are the clusters that hold a placement of this server.
 pub fn placements(
     server: &InferenceServer,
-    profile: Option<&RuntimeProfile>,
+    profiles: &Profiles,
     sites: &BTreeMap<ClusterName, Site>,
     holders: &BTreeSet<ClusterName>,
 ) -> Placements {
     let leaving = is_leaving(server);
     let leave = leave(server);
     let mut placements = Placements::default();
-    let mut indices: BTreeMap<Site, usize> = BTreeMap::new();
-    let (targets, sources) = (targets(server), own_sources(server));
-    for cluster in &targets {
-        let intent = match (leaving, profile, sites.get(cluster)) {
-            (true, _, _) => leave.clone(),
+    let mut indices: BTreeMap<(Site, Option<String>), usize> = BTreeMap::new();
+    let (names, targets) = (targets(server), overrides::targets(server));
+    for cluster in &names {
+        let intent = match sites.get(cluster) {
+            _ if leaving => leave.clone(),
             // A MemberCluster that does not exist has no session to say anything in.
-            (false, _, None) => continue,
-            (false, None, Some(_)) => Intent::Keep,
-            (false, Some(_), Some(_)) if is_refused(server) => Intent::Keep,
-            (false, Some(_), Some(site)) if site.withheld => Intent::Keep,
-            (false, Some(profile), Some(site)) => {
-                let own = sources.get(cluster.as_str()).copied();
-                let site = effective(site, own);
-                let index = *indices.entry(site.clone()).or_insert_with(|| {
-                    placements.specs.push(spec(server, profile, site));
-                    placements.specs.len() - 1
+            None => continue,
+            Some(site) if site.withheld || is_refused(server) => Intent::Keep,
+            Some(site) => {
+                let target = targets.get(cluster.as_str()).copied();
+                let site = effective(site, target.and_then(|target| target.endpoint.as_ref()));
+                let overrides = target.and_then(|target| target.overrides.as_ref());
+                let key = (site, overrides.map(text));
+                let index = indices.get(&key).copied().or_else(|| {
+                    let spec = spec(server, profiles, key.0.clone(), overrides)?;
+                    placements.specs.push(spec);
+                    let index = placements.specs.len() - 1;
+                    indices.insert(key, index);
+                    Some(index)
                 });
-                Intent::Run(index)
+                index.map_or(Intent::Keep, Intent::Run)
             }
         };
         placements.intents.insert(cluster.clone(), intent);
     }
     let former = if leaving { leave } else { Intent::Remove };
-    for holder in holders.difference(&targets) {
+    for holder in holders.difference(&names) {
         placements.intents.insert(holder.clone(), former.clone());
     }
     placements
 }
 
-/// The sources that targets name themselves.
-fn own_sources(server: &InferenceServer) -> BTreeMap<&str, &EndpointSource> {
-    let targets = server.spec.cluster_targets.iter();
-    targets
-        .filter_map(|target| Some((target.cluster_id.as_str(), target.endpoint.as_ref()?)))
-        .collect()
+/// Overrides in an order: equal ones have one text. Only few targets have any.
+fn text(overrides: &Overrides) -> String {
+    format!("{overrides:?}")
 }
 
 /// The site to one target: its own source beats the MemberCluster's as a whole. Without the default, so that nothing
@@ -157,17 +159,44 @@ pub(crate) fn is_refused(server: &InferenceServer) -> bool {
     server.metadata.namespace.as_deref() == Some("cluster")
 }
 
-fn spec(server: &InferenceServer, profile: &RuntimeProfile, site: Site) -> ServerPlacementSpec {
+/// What a cluster is to hold; `None` while a profile that it needs does not exist.
+fn spec(
+    server: &InferenceServer,
+    profiles: &Profiles,
+    site: Site,
+    overrides: Option<&Overrides>,
+) -> Option<ServerPlacementSpec> {
     let InferenceServer { spec, .. } = server;
-    ServerPlacementSpec {
+    let accelerator = overrides::accelerator(server, overrides);
+    let accelerator = match accelerator {
+        None => None,
+        Some(wanted) => Some(profiles.placed(wanted)?),
+    };
+    let replicas = overrides::replicas(server, overrides);
+    let none = Overrides::default();
+    let own = overrides.unwrap_or(&none);
+    Some(ServerPlacementSpec {
         runtime: PlacementRuntime {
             profile: spec.runtime.profile.clone(),
-            content: profile.spec.clone(),
+            content: profiles.runtime.as_ref()?.spec.clone(),
+            image: own.image.as_ref().or(spec.runtime.image.as_ref()).cloned(),
+            args: spec.runtime.args.clone(),
+            env: spec.runtime.env.clone(),
         },
         model: site.model,
-        resources: spec.resources.clone(),
-        replicas: spec.replicas,
+        resources: own.resources.as_ref().or(spec.resources.as_ref()).cloned(),
+        accelerator,
+        replicas,
+        spreading: spec.spreading,
+        disruption: spec.disruption,
+        node_selector: own
+            .node_selector
+            .as_ref()
+            .unwrap_or(&spec.node_selector)
+            .clone(),
+        tolerations: spec.tolerations.clone(),
+        image_pull_secrets: spec.image_pull_secrets.clone(),
         gateway: site.gateway,
         endpoint: site.endpoint,
-    }
+    })
 }

@@ -12,7 +12,7 @@ use crds::{
 };
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
-use crate::{clusters::Cluster, placements::is_leaving};
+use crate::{clusters::Cluster, overrides::replicas, placements::is_leaving};
 
 /// A status names at most this many clusters, so that its size is bounded whatever the fleet's.
 const CLUSTERS_MAX: usize = 100;
@@ -102,7 +102,10 @@ fn summary(server: &InferenceServer, clusters: &[&Cluster], verdicts: &[Verdict]
             .filter(|cluster| cluster.state == ClusterState::Serving)
             .count(),
     );
-    let wanted = server.spec.replicas.saturating_mul(total);
+    let targets = server.spec.cluster_targets.iter();
+    let wanted = targets.fold(0u32, |sum, target| {
+        sum.saturating_add(replicas(server, target.overrides.as_ref()))
+    });
     let replicas_ready = clusters.iter().fold(0u32, |sum, cluster| {
         sum.saturating_add(cluster.replicas.ready)
     });

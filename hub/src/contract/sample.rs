@@ -10,6 +10,7 @@ use hub_plan::{
     Plan,
     facts::{ClusterFacts, Facts, Fleet, Observed, RouteSchema},
     memory::PublishedEndpoint,
+    overrides::Profiles,
 };
 use k8s_openapi::jiff::Timestamp;
 
@@ -72,7 +73,7 @@ pub(super) fn plan(
     let facts = Facts {
         server: &server,
         waiting: None,
-        profile: None,
+        profiles: &Profiles::default(),
         clusters: clusters(sample),
         gateway: Some(&gateway),
         gateway_api: true,

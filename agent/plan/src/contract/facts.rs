@@ -1,6 +1,6 @@
 //! Clusters of many states, made from the placement that is asked about. Judges nothing.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use crds::v1alpha1::{
     Address, EndpointSource, GatewayReference, PortReference, ServerPlacement, ServiceReference,
@@ -45,6 +45,7 @@ pub(super) struct Facts {
     pub(super) services_known: bool,
     pub(super) service: Option<Service>,
     pub(super) nodes: Option<Vec<Arc<Node>>>,
+    runtime_classes: BTreeSet<String>,
     owned: Vec<ObjectId>,
     deployments: Vec<Arc<Deployment>>,
     routes: Vec<Arc<HttpRoute>>,
@@ -74,6 +75,7 @@ impl Facts {
             services_known: service.is_some(),
             service: service.map(load_balancer),
             nodes: (kind == Source::NodePort).then(|| vec![Arc::new(node())]),
+            runtime_classes: BTreeSet::new(),
             owned: Vec::new(),
             deployments: Vec::new(),
             routes: Vec::new(),
@@ -96,6 +98,7 @@ impl Facts {
                 Some(service) => ServiceFact::Found(service),
             },
             nodes: self.nodes.as_deref(),
+            runtime_classes: &self.runtime_classes,
             owned: &self.owned,
             deployments: &self.deployments,
             routes: &self.routes,
@@ -115,7 +118,10 @@ impl Facts {
                     facts.deployments.push(Arc::new(deployment));
                 }
                 Object::HttpRoute(route) => facts.routes.push(Arc::new(live_route(route, well))),
-                Object::ServiceAccount(_) | Object::ConfigMap(_) | Object::Service(_) => {}
+                Object::ServiceAccount(_)
+                | Object::ConfigMap(_)
+                | Object::Service(_)
+                | Object::PodDisruptionBudget(_) => {}
             }
         }
         facts

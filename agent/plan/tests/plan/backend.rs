@@ -21,6 +21,7 @@ fn as_many_replicas_run_as_are_asked_for() {
 #[test]
 fn a_server_that_is_scaled_to_zero_keeps_its_objects() {
     let mut world = World::well();
+    world.placement["spec"]["replicas"] = json!(1);
     let before: Vec<_> = world
         .plan()
         .objects
@@ -104,6 +105,7 @@ fn replicas_spread_over_nodes_and_start_where_they_cannot() {
             "topologyKey": "kubernetes.io/hostname",
             "whenUnsatisfiable": "ScheduleAnyway",
             "labelSelector": {"matchLabels": {"inferfleet.io/server": "llama"}},
+            "matchLabelKeys": ["pod-template-hash"],
         }])
     );
 }
@@ -215,10 +217,17 @@ fn readiness_and_startup_are_asked_for_each_second() {
 }
 
 #[test]
-fn liveness_is_in_no_hurry_and_patient_with_a_busy_replica() {
+fn liveness_is_in_no_hurry() {
     let probe = &World::well().container()["livenessProbe"];
     assert_eq!(probe["periodSeconds"], 10);
-    assert_eq!(probe["timeoutSeconds"], 5);
+}
+
+#[test]
+fn a_busy_replica_may_answer_late() {
+    let container = World::well().container();
+    for probe in ["startupProbe", "readinessProbe", "livenessProbe"] {
+        assert_eq!(container[probe]["timeoutSeconds"], 5, "{probe}");
+    }
 }
 
 #[test]
@@ -334,7 +343,7 @@ fn a_profile_for_accelerators_alone_is_refused() {
     world.content()["images"] = json!([{"vendor": "nvidia", "image": "cuda"}]);
     assert_eq!(
         refusal(&world),
-        "False InvalidProfile: RuntimeProfile echo, spec.images: no image is of vendor none, and no accelerator is asked for"
+        "False BackendUnsupported: RuntimeProfile echo has no image that needs no accelerator (vendor none), and spec.accelerator asks for none: add one to the profile, or set spec.runtime.image; it has those of nvidia"
     );
 }
 

@@ -52,8 +52,9 @@ fn a_placement_that_a_driver_does_not_serve_breaks_its_contract_and_no_more() {
     let breach = contract::backend(&DeploymentBackend, &placement).unwrap_err();
     assert_eq!(
         breach.to_string(),
-        "where all is well, a placement gets what it asks for, but it is refused: RuntimeProfile ordinary, spec.images: \
-         no image is of vendor none, and no accelerator is asked for (InvalidProfile)"
+        "where all is well, a placement gets what it asks for, but it is refused: RuntimeProfile ordinary has no image that \
+         needs no accelerator (vendor none), and spec.accelerator asks for none: add one to the profile, or set \
+         spec.runtime.image (BackendUnsupported)"
     );
     assert_eq!(contract::routing(&PathRouting, &placement), Ok(()));
 }

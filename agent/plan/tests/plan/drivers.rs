@@ -113,6 +113,7 @@ fn what_another_driver_renders_is_planned_in_its_step() {
             "llama",
             "llama",
             "llama",
+            "llama",
             "llama-settings",
             "llama-cache",
             "llama-traffic-0",
@@ -151,7 +152,7 @@ fn a_step_that_is_done_names_the_kinds_that_its_backend_renders() {
     let report = without(&World::well(), Kind::HttpRoute, "llama-traffic-1");
     assert_eq!(
         shown(&report.verdicts[0]),
-        "True Provisioned: ServiceAccount, Deployment, Service and ConfigMap are as planned"
+        "True Provisioned: ServiceAccount, Deployment, Service, PodDisruptionBudget and ConfigMap are as planned"
     );
 }
 

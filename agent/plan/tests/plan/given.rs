@@ -1,6 +1,6 @@
 //! A world in which all is well, to be spoilt by each test.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use agent_plan::{
     Drivers, GatewayFact, Kind, ObjectId, Outcome, Outcomes, PlacementInput, PlacementPlan, Report,
@@ -35,6 +35,7 @@ pub(crate) struct World {
     pub(crate) services_known: bool,
     pub(crate) service: Option<Value>,
     pub(crate) nodes: Option<Vec<Value>>,
+    pub(crate) runtime_classes: BTreeSet<String>,
     pub(crate) owned: Vec<ObjectId>,
     pub(crate) deployment: Option<Value>,
     pub(crate) route: Option<Value>,
@@ -92,6 +93,7 @@ impl World {
             services_known: true,
             service: None,
             nodes: None,
+            runtime_classes: BTreeSet::new(),
             owned: Vec::new(),
             deployment: Some(json!({
                 "metadata": {"name": "llama", "namespace": "team-a", "generation": 3},
@@ -136,6 +138,7 @@ impl World {
                 Some(service) => ServiceFact::Found(service),
             },
             nodes: nodes.as_deref(),
+            runtime_classes: &self.runtime_classes,
             owned: &self.owned,
             deployments: &deployments,
             routes: &routes,

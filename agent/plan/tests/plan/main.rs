@@ -5,6 +5,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod accelerator;
 mod backend;
 mod contract;
 mod drivers;
@@ -12,8 +13,10 @@ mod endpoint;
 mod gateway;
 mod given;
 mod health;
+mod intents;
 mod metadata;
 mod model_config;
+mod profiles;
 mod render;
 mod roll_out;
 mod route;

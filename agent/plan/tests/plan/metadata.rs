@@ -60,6 +60,7 @@ fn objects_have_the_names_that_follow_from_the_servers() {
             "ServiceAccount qwen",
             "Deployment qwen",
             "Service qwen",
+            "PodDisruptionBudget qwen",
             "HTTPRoute qwen-traffic-0",
         ]
     );

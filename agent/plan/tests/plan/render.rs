@@ -30,7 +30,7 @@ fn owned() -> Vec<ObjectId> {
 /// with a reason for that.
 #[test]
 fn the_echo_profile_renders_as_ever() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/echo.yaml");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/echo.yaml");
     let mut text = String::new();
     for object in World::well().plan().objects {
         write!(text, "---\n{}", serde_saphyr::to_string(&object).unwrap()).unwrap();
@@ -72,7 +72,13 @@ fn a_server_without_a_model_has_no_model_list_and_mounts_none() {
     world.placement["spec"]["runtime"]["content"]["args"] = json!([]);
     assert_eq!(
         kinds(&world),
-        ["ServiceAccount", "Deployment", "Service", "HTTPRoute"]
+        [
+            "ServiceAccount",
+            "Deployment",
+            "Service",
+            "PodDisruptionBudget",
+            "HTTPRoute"
+        ]
     );
     let pod = &world.rendered(Kind::Deployment)["spec"]["template"]["spec"];
     assert_eq!(pod["volumes"], Value::Null);
@@ -175,6 +181,7 @@ fn what_an_object_names_comes_before_it() {
             "ServiceAccount",
             "Deployment",
             "Service",
+            "PodDisruptionBudget",
             "HTTPRoute"
         ]
     );

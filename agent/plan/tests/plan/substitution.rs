@@ -80,7 +80,7 @@ fn a_name_is_taken_letter_by_letter() {
     for text in ["$( port.http)", "$(Port.http)", "$()", "$(port)"] {
         let refusal = refusal(&mut World::well(), text);
         assert!(
-            refusal.contains("is unknown: use one of model.name, "),
+            refusal.contains("is unknown: use one of accelerator.count, model.name, "),
             "{refusal}"
         );
     }

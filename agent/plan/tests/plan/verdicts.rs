@@ -39,7 +39,7 @@ fn all_is_well() {
     assert_eq!(
         all(&world),
         [
-            "True Provisioned: ServiceAccount, Deployment and Service are as planned",
+            "True Provisioned: ServiceAccount, Deployment, Service and PodDisruptionBudget are as planned",
             "True Provisioned: Gateway infra/public accepts HTTPRoute llama-traffic-0",
             "True Provisioned: the model list is as planned",
             "True Serving: 2 of 2 replicas ready",
@@ -99,9 +99,11 @@ fn an_accepted_route_that_cannot_be_rewritten_still_admits_traffic() {
     let unwritten = |outcome: Outcome| {
         World::well().report_after(|id| match id.kind {
             Kind::HttpRoute => outcome.clone(),
-            Kind::ServiceAccount | Kind::ConfigMap | Kind::Deployment | Kind::Service => {
-                Outcome::Current
-            }
+            Kind::ServiceAccount
+            | Kind::ConfigMap
+            | Kind::Deployment
+            | Kind::Service
+            | Kind::PodDisruptionBudget => Outcome::Current,
         })
     };
     let failed = unwritten(Outcome::Failed("no answer".to_owned()));
@@ -188,7 +190,9 @@ fn a_refusal_is_told_before_a_failure_that_may_pass() {
     let report = World::well().report_after(|id| match id.kind {
         Kind::Service => refused.clone(),
         Kind::ServiceAccount => Outcome::Failed("no answer".to_owned()),
-        Kind::ConfigMap | Kind::Deployment | Kind::HttpRoute => Outcome::Current,
+        Kind::ConfigMap | Kind::Deployment | Kind::PodDisruptionBudget | Kind::HttpRoute => {
+            Outcome::Current
+        }
     });
     assert_eq!(
         shown(&report.verdicts[0]),
@@ -323,10 +327,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn a_step_is_done_only_when_all_its_objects_are(outcomes in proptest::array::uniform5(outcome())) {
+    fn a_step_is_done_only_when_all_its_objects_are(outcomes in proptest::array::uniform6(outcome())) {
         let world = World::well();
         let plan = world.plan();
         let ids: Vec<ObjectId> = plan.objects.iter().map(agent_plan::Object::id).collect();
+        prop_assert_eq!(ids.len(), outcomes.len());
         let outcomes: Outcomes = ids
             .into_iter()
             .zip(outcomes)
@@ -340,7 +345,7 @@ proptest! {
         };
         let done = report.verdicts.map(|verdict| verdict.state == State::True);
         prop_assert_eq!(done, [
-            current(&[Kind::ServiceAccount, Kind::Deployment, Kind::Service]),
+            current(&[Kind::ServiceAccount, Kind::Deployment, Kind::Service, Kind::PodDisruptionBudget]),
             current(&[Kind::HttpRoute]),
             current(&[Kind::ConfigMap]),
             current(&[Kind::Deployment]),

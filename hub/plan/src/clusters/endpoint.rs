@@ -94,9 +94,9 @@ impl Found {
 
     /// Says of an endpoint of which nothing is published yet what that waits for. A slice is first written when it leads somewhere:
     /// one before would cost a write for each server and cluster, and say that nothing is there.
-    pub(super) fn wait_for_replica(&mut self, draft: &Draft<'_>, facts: &Facts<'_>) {
+    pub(super) fn wait_for_replica(&mut self, draft: &Draft<'_>) {
         let name = draft.name;
-        if facts.server.spec.replicas == 0 {
+        if draft.replicas == 0 {
             let message = "replicas is 0 and none has served: nothing is published";
             self.doubt(StepFacts::yes(reason::SCALED_TO_ZERO, message));
             return;

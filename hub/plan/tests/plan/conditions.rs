@@ -248,3 +248,15 @@ fn without_replicas_nothing_is_to_be_published_and_nobody_waits_for_it() {
     assert_eq!(publish(&given), format!("True ScaledToZero: {said}"));
     assert_eq!(condition(&given.plan().status, "Ready"), "True Serving");
 }
+
+#[test]
+fn a_cluster_that_is_to_have_no_replicas_is_waited_for_by_nobody() {
+    let mut given = south_starts();
+    given.server.spec.cluster_targets[0].overrides = Some(crds::v1alpha1::Overrides {
+        replicas: Some(0),
+        ..crds::v1alpha1::Overrides::default()
+    });
+    let none = step(State::True, "ScaledToZero", "nothing runs");
+    given.placement("south").steps.insert(Step::Health, none);
+    assert!(publish(&given).starts_with("True ScaledToZero: south: "));
+}

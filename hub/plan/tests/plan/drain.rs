@@ -14,7 +14,7 @@ use hub_plan::{
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::SignedDuration};
 
 use crate::{
-    given::{Given, cluster, condition, healthy, profile},
+    given::{Given, cluster, condition, healthy, profiles},
     shown::{due, endpoints},
 };
 
@@ -43,7 +43,7 @@ impl Given {
     pub(crate) fn intent(&self) -> Intent {
         let holders = [cluster("east"), cluster("west")].into();
         let sites = ["east", "west"].map(|name| (cluster(name), Site::default()));
-        let mut planned = placements(&self.server, Some(&profile()), &sites.into(), &holders);
+        let mut planned = placements(&self.server, &profiles(), &sites.into(), &holders);
         planned.leave(&self.leaving());
         planned.hold(
             &draining(

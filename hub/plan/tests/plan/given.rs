@@ -11,7 +11,7 @@ use crds::{
     v1alpha1::{
         ClusterTarget, DeletionPolicy, EndpointPolicy, GatewayReference, InferenceServer,
         InferenceServerSpec, InferenceServerStatus, ModelSpec, Probe, ProbePolicy, Probes, Routing,
-        Runtime, RuntimeImage, RuntimePort, RuntimeProfile, RuntimeProfileSpec,
+        Runtime, RuntimeImage, RuntimePort, RuntimeProfile, RuntimeProfileSpec, Spreading,
     },
 };
 use gateway_api::httproutes::HttpRoute;
@@ -23,6 +23,7 @@ use hub_plan::{
         RouteSchema, Step, StepFacts,
     },
     memory::{self, PublishedEndpoint},
+    overrides::Profiles,
 };
 use ipnet::IpNet;
 use k8s_openapi::{
@@ -36,7 +37,7 @@ use serde_json::json;
 pub(crate) struct Given {
     pub(crate) server: InferenceServer,
     pub(crate) waiting: Option<InferenceServerStatus>,
-    pub(crate) profile: Option<RuntimeProfile>,
+    pub(crate) profiles: Profiles,
     pub(crate) clusters: BTreeMap<ClusterName, ClusterFacts>,
     pub(crate) gateway: Option<GatewayReference>,
     pub(crate) gateway_api: bool,
@@ -115,7 +116,7 @@ pub(crate) fn healthy() -> Given {
     let mut given = Given {
         server: server(&[("east", 1), ("west", 1)]),
         waiting: None,
-        profile: Some(profile()),
+        profiles: profiles(),
         clusters: [
             (cluster("east"), serving("203.0.113.1")),
             (cluster("west"), serving("203.0.113.2")),
@@ -153,25 +154,27 @@ pub(crate) fn many(count: usize) -> Given {
 
 pub(crate) fn server(targets: &[(&str, u32)]) -> InferenceServer {
     let target = |(name, weight): &(&str, u32)| ClusterTarget {
-        cluster_id: (*name).to_owned(),
         weight: *weight,
-        tier: 0,
-        endpoint: None,
+        ..ClusterTarget::new(*name)
     };
     let mut server = InferenceServer::new(
         "llama",
         InferenceServerSpec {
             cluster_targets: targets.iter().map(target).collect(),
             min_ready_clusters: 1,
-            runtime: Runtime {
-                profile: "echo".to_owned(),
-            },
+            runtime: Runtime::new("echo"),
             model: Some(ModelSpec {
                 uri: "hf://org/llama".to_owned(),
                 name: None,
             }),
             resources: None,
+            accelerator: None,
             replicas: 2,
+            spreading: Spreading::Preferred,
+            disruption: None,
+            node_selector: BTreeMap::new(),
+            tolerations: Vec::new(),
+            image_pull_secrets: Vec::new(),
             // What goes is gone at once, but where a test is about draining.
             endpoints: EndpointPolicy {
                 drain_seconds: 0,
@@ -190,6 +193,14 @@ pub(crate) fn server(targets: &[(&str, u32)]) -> InferenceServer {
     server
 }
 
+/// The profile that servers name, and no accelerator.
+pub(crate) fn profiles() -> Profiles {
+    Profiles {
+        runtime: Some(Arc::new(profile())),
+        accelerators: BTreeMap::new(),
+    }
+}
+
 pub(crate) fn profile() -> RuntimeProfile {
     RuntimeProfile::new(
         "echo",
@@ -200,6 +211,7 @@ pub(crate) fn profile() -> RuntimeProfile {
             }],
             command: Vec::new(),
             args: Vec::new(),
+            env: Vec::new(),
             ports: vec![RuntimePort {
                 name: "http".to_owned(),
                 port: 8080,
@@ -212,6 +224,9 @@ pub(crate) fn profile() -> RuntimeProfile {
                 },
                 liveness: None,
             },
+            metrics: None,
+            shared_memory: None,
+            security_context: None,
             drain_seconds: 5,
         },
     )
@@ -270,7 +285,7 @@ impl Given {
         Facts {
             server: &self.server,
             waiting: self.waiting.as_ref(),
-            profile: self.profile.as_ref(),
+            profiles: &self.profiles,
             clusters: self.clusters.clone(),
             gateway: self.gateway.as_ref(),
             gateway_api: self.gateway_api,

@@ -19,6 +19,7 @@ mod isolation;
 mod leaving;
 mod memory;
 mod names;
+mod overrides;
 mod placements;
 mod probe;
 mod properties;

@@ -3,11 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crds::v1alpha1::{GatewayReference, InferenceServer, Model, ModelPhase};
-use hub_plan::placements::{Intent, Placements, Site, placements, targets};
+use hub_plan::{
+    overrides::Profiles,
+    placements::{Intent, Placements, Site, placements, targets},
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
-use crate::given::{Given, cluster, healthy, now, profile, server};
+use crate::given::{Given, cluster, healthy, now, profile, profiles, server};
 
 fn sites(names: &[&str]) -> BTreeMap<crds::ClusterName, Site> {
     let site = |name: &&str| (cluster(name), serves("hf://org/llama"));
@@ -18,7 +21,7 @@ fn sites(names: &[&str]) -> BTreeMap<crds::ClusterName, Site> {
 fn clusters_that_are_to_hold_the_same_share_one_placement() {
     let mut sites = sites(&["east", "west"]);
     let server = server(&[("east", 1), ("west", 5)]);
-    let planned = placements(&server, Some(&profile()), &sites, &BTreeSet::new());
+    let planned = placements(&server, &profiles(), &sites, &BTreeSet::new());
     assert_eq!(planned.specs.len(), 1);
     assert_eq!(
         planned.intents[&cluster("east")],
@@ -31,7 +34,7 @@ fn clusters_that_are_to_hold_the_same_share_one_placement() {
         listener: None,
     };
     sites.get_mut(&cluster("west")).unwrap().gateway = Some(own.clone());
-    let planned = placements(&server, Some(&profile()), &sites, &BTreeSet::new());
+    let planned = placements(&server, &profiles(), &sites, &BTreeSet::new());
     assert_eq!(planned.specs.len(), 2);
     let Intent::Run(index) = planned.intents[&cluster("west")] else {
         panic!("west is to run")
@@ -43,7 +46,7 @@ fn clusters_that_are_to_hold_the_same_share_one_placement() {
 fn a_placement_is_the_server_with_its_profile_inside() {
     let planned = placements(
         &server(&[("east", 1)]),
-        Some(&profile()),
+        &profiles(),
         &sites(&["east"]),
         &BTreeSet::new(),
     );
@@ -57,7 +60,7 @@ fn a_placement_is_the_server_with_its_profile_inside() {
 fn a_missing_profile_takes_nothing_down() {
     let planned = placements(
         &server(&[("east", 1)]),
-        None,
+        &Profiles::default(),
         &sites(&["east"]),
         &BTreeSet::new(),
     );
@@ -68,7 +71,7 @@ fn a_missing_profile_takes_nothing_down() {
 fn a_target_without_a_member_cluster_is_told_nothing() {
     let planned = placements(
         &server(&[("east", 1)]),
-        Some(&profile()),
+        &profiles(),
         &sites(&[]),
         &BTreeSet::new(),
     );
@@ -80,7 +83,7 @@ fn a_holder_that_is_no_target_any_more_is_to_hold_nothing() {
     let holders = BTreeSet::from([cluster("west")]);
     let planned = placements(
         &server(&[("east", 1)]),
-        Some(&profile()),
+        &profiles(),
         &sites(&["east", "west"]),
         &holders,
     );
@@ -92,10 +95,10 @@ fn a_holder_that_is_no_target_any_more_is_to_hold_nothing() {
 fn a_server_under_deletion_is_to_be_held_nowhere() {
     let mut server = server(&[("east", 1), ("west", 1)]);
     server.metadata.deletion_timestamp = Some(Time(now()));
-    for profile in [Some(profile()), None] {
+    for profiles in [profiles(), Profiles::default()] {
         let planned = placements(
             &server,
-            profile.as_ref(),
+            &profiles,
             &sites(&["east", "west"]),
             &BTreeSet::new(),
         );
@@ -119,7 +122,7 @@ fn own(name: &str) -> GatewayReference {
 /// What is planned for east and west, which hold nothing yet.
 fn planned(server: &InferenceServer) -> Placements {
     let sites = sites(&["east", "west"]);
-    placements(server, Some(&profile()), &sites, &BTreeSet::new())
+    placements(server, &profiles(), &sites, &BTreeSet::new())
 }
 
 #[test]
@@ -161,7 +164,7 @@ fn clusters_of_one_model_share_a_placement() {
         (cluster("c"), serves("s3://models/x")),
     ]);
     let server = server(&[("a", 1), ("b", 1), ("c", 1)]);
-    let planned = placements(&server, Some(&profile()), &sites, &BTreeSet::new());
+    let planned = placements(&server, &profiles(), &sites, &BTreeSet::new());
     let intents: Vec<_> = planned.intents.into_values().collect();
     assert_eq!(intents, [Intent::Run(0), Intent::Run(1), Intent::Run(0)]);
     assert_eq!(planned.specs[1].model, serves("s3://models/y").model);
@@ -172,7 +175,7 @@ fn a_cluster_whose_model_can_not_be_said_keeps_what_it_has() {
     let mut sites = sites(&["east", "west"]);
     sites.get_mut(&cluster("west")).unwrap().withheld = true;
     let server = server(&[("east", 1), ("west", 1)]);
-    let planned = placements(&server, Some(&profile()), &sites, &BTreeSet::new());
+    let planned = placements(&server, &profiles(), &sites, &BTreeSet::new());
     assert_eq!(planned.intents[&cluster("east")], Intent::Run(0));
     assert_eq!(planned.intents[&cluster("west")], Intent::Keep);
 }
@@ -184,7 +187,7 @@ fn a_placement_names_the_gateway_of_its_member_cluster() {
         (cluster("west"), Site::default()),
     ]);
     let server = server(&[("east", 1), ("west", 1)]);
-    let planned = placements(&server, Some(&profile()), &sites, &BTreeSet::new());
+    let planned = placements(&server, &profiles(), &sites, &BTreeSet::new());
     let found: Vec<_> = planned
         .specs
         .iter()
@@ -201,7 +204,7 @@ fn clusters_of_one_gateway_share_a_placement_whoever_is_between_them() {
         (cluster("c"), at(own("x"))),
     ]);
     let server = server(&[("a", 1), ("b", 1), ("c", 1)]);
-    let planned = placements(&server, Some(&profile()), &sites, &BTreeSet::new());
+    let planned = placements(&server, &profiles(), &sites, &BTreeSet::new());
     let intents: Vec<_> = planned.intents.into_values().collect();
     assert_eq!(intents, [Intent::Run(0), Intent::Run(1), Intent::Run(0)]);
     assert_eq!(planned.specs.len(), 2);
@@ -239,7 +242,12 @@ fn a_server_in_a_refused_namespace_is_started_nowhere_and_taken_down_nowhere() {
 fn a_former_target_goes_though_the_profile_is_missing() {
     let holders = BTreeSet::from([cluster("east"), cluster("west")]);
     let server = server(&[("east", 1)]);
-    let planned = placements(&server, None, &sites(&["east", "west"]), &holders);
+    let planned = placements(
+        &server,
+        &Profiles::default(),
+        &sites(&["east", "west"]),
+        &holders,
+    );
     assert_eq!(planned.intents[&cluster("east")], Intent::Keep);
     assert_eq!(planned.intents[&cluster("west")], Intent::Remove);
 }
@@ -248,7 +256,7 @@ fn a_former_target_goes_though_the_profile_is_missing() {
 fn a_target_that_holds_a_placement_already_is_to_run_it_on() {
     let holders = BTreeSet::from([cluster("east")]);
     let server = server(&[("east", 1)]);
-    let planned = placements(&server, Some(&profile()), &sites(&["east"]), &holders);
+    let planned = placements(&server, &profiles(), &sites(&["east"]), &holders);
     assert_eq!(planned.intents[&cluster("east")], Intent::Run(0));
 }
 
@@ -256,7 +264,7 @@ fn a_target_that_holds_a_placement_already_is_to_run_it_on() {
 fn under_deletion_also_a_target_without_a_member_cluster_is_to_hold_nothing() {
     let mut server = server(&[("east", 1)]);
     server.metadata.deletion_timestamp = Some(Time(now()));
-    let planned = placements(&server, Some(&profile()), &sites(&[]), &BTreeSet::new());
+    let planned = placements(&server, &profiles(), &sites(&[]), &BTreeSet::new());
     assert_eq!(planned.intents[&cluster("east")], Intent::Remove);
 }
 
@@ -270,7 +278,7 @@ fn a_target_that_can_be_no_clusters_name_is_none() {
 fn a_target_without_a_member_cluster_is_told_nothing_though_it_may_hold_a_placement() {
     let holders = BTreeSet::from([cluster("east")]);
     let server = server(&[("east", 1)]);
-    let planned = placements(&server, Some(&profile()), &sites(&[]), &holders);
+    let planned = placements(&server, &profiles(), &sites(&[]), &holders);
     assert!(planned.intents.is_empty());
 }
 

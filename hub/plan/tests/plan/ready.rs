@@ -163,7 +163,7 @@ fn a_step_that_fails_is_told_before_one_that_is_on_its_way() {
 #[test]
 fn a_missing_profile_is_told_with_both_ways_out() {
     let mut given = healthy();
-    given.profile = None;
+    given.profiles.runtime = None;
     assert_eq!(
         told(&given, "Validation"),
         "False RuntimeProfileNotFound: there is no RuntimeProfile echo: create it, or name another in spec.runtime.profile"
@@ -173,7 +173,7 @@ fn a_missing_profile_is_told_with_both_ways_out() {
 #[test]
 fn a_refused_namespace_is_told_before_a_missing_profile() {
     let mut given = healthy();
-    given.profile = None;
+    given.profiles.runtime = None;
     given.server.metadata.namespace = Some("cluster".to_owned());
     assert_eq!(
         told(&given, "Validation"),

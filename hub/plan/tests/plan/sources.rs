@@ -7,7 +7,7 @@ use crds::v1alpha1::{
 };
 use hub_plan::placements::{Site, placements};
 
-use crate::given::{cluster, profile, server};
+use crate::given::{cluster, profiles, server};
 
 fn given(address: &str) -> EndpointSource {
     EndpointSource {
@@ -44,7 +44,7 @@ fn planned(
         withheld: false,
     };
     let sites = ["east", "west"].map(|name| (cluster(name), site.clone()));
-    placements(&server, Some(&profile()), &sites.into(), &BTreeSet::new()).specs
+    placements(&server, &profiles(), &sites.into(), &BTreeSet::new()).specs
 }
 
 #[test]

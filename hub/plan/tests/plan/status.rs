@@ -159,7 +159,7 @@ fn a_server_of_which_enough_targets_serve_is_degraded() {
 #[test]
 fn a_server_that_cannot_be_carried_out_has_failed_unless_it_serves() {
     let mut given = healthy();
-    given.profile = None;
+    given.profiles.runtime = None;
     assert_eq!(given.plan().status.state, ServerState::Degraded);
     for name in ["east", "west"] {
         *given.placement(name) = PlacementFacts::default();
