@@ -83,7 +83,7 @@ fn has_ready_endpoint(plan: &Planned, service: &str) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
+    #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
     fn a_plan_of_what_is_already_so_changes_nothing(mut given in worlds()) {
