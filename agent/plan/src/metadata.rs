@@ -6,6 +6,9 @@ use crds::{labels, v1alpha1::ServerPlacement};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 use kube::{Resource, ResourceExt};
 
+/// Set by the Deployment controller on the Pods of each of its ReplicaSets: another for each revision.
+pub(crate) const TEMPLATE_HASH: &str = "pod-template-hash";
+
 /// Metadata of the object `name` of the placement. Deleting the placement deletes the object.
 pub fn metadata(placement: &ServerPlacement, name: String) -> ObjectMeta {
     ObjectMeta {

@@ -1,12 +1,13 @@
 //! The profiles that servers name. A change of one wakes who names it.
 
-use std::sync::Arc;
+use std::{fmt::Debug, sync::Arc};
 
-use crds::v1alpha1::{AcceleratorProfile, InferenceServer, RuntimeProfile};
+use crds::v1alpha1::InferenceServer;
 use futures::future::BoxFuture;
 use hub_plan::overrides::{Profiles, accelerator_profiles};
-use kube::{Api, Client, ResourceExt, runtime::watcher};
-use operator::cache::{Change, ObjectKey};
+use kube::{Api, Client, Resource, ResourceExt, runtime::watcher};
+use operator::cache::{Cache, Change, ObjectKey};
+use serde::de::DeserializeOwned;
 
 use super::{Caches, Wakeups};
 
@@ -31,12 +32,9 @@ impl Caches {
         client: &Client,
         wakeups: Arc<Wakeups>,
     ) -> BoxFuture<'static, ()> {
-        let wake = self.whoever_names(wakeups, |server, name| server.spec.runtime.profile == name);
-        let changed = move |change: Change<'_, RuntimeProfile>| {
-            change.each().for_each(|profile| wake(&profile.name_any()));
-        };
-        let (api, all) = (Api::all(client.clone()), watcher::Config::default());
-        Box::pin(self.profiles.clone().run(api, all, changed))
+        self.watch_named(&self.profiles, client, wakeups, |server, profile| {
+            server.spec.runtime.profile == profile
+        })
     }
 
     pub(super) fn watch_accelerators(
@@ -44,27 +42,31 @@ impl Caches {
         client: &Client,
         wakeups: Arc<Wakeups>,
     ) -> BoxFuture<'static, ()> {
-        let wake = self.whoever_names(wakeups, |server, name| {
-            accelerator_profiles(server).contains(name)
-        });
-        let changed = move |change: Change<'_, AcceleratorProfile>| {
-            change.each().for_each(|profile| wake(&profile.name_any()));
-        };
-        let (api, all) = (Api::all(client.clone()), watcher::Config::default());
-        Box::pin(self.accelerators.clone().run(api, all, changed))
+        self.watch_named(&self.accelerators, client, wakeups, |server, profile| {
+            accelerator_profiles(server).contains(profile)
+        })
     }
 
-    /// Wakes the servers that name a profile.
-    fn whoever_names(
+    /// The watch of one kind of profile.
+    fn watch_named<K>(
         &self,
+        profiles: &Cache<K>,
+        client: &Client,
         wakeups: Arc<Wakeups>,
         names: impl Fn(&InferenceServer, &str) -> bool + Send + 'static,
-    ) -> impl Fn(&str) + Send + 'static {
+    ) -> BoxFuture<'static, ()>
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    {
         let servers = self.servers.clone();
-        move |profile| {
-            for server in servers.filter(|server| names(server, profile)) {
-                wakeups.servers.wake(ObjectKey::of(server.as_ref()));
+        let changed = move |change: Change<'_, K>| {
+            for profile in change.each().map(ResourceExt::name_any) {
+                for server in servers.filter(|server| names(server, &profile)) {
+                    wakeups.servers.wake(ObjectKey::of(server.as_ref()));
+                }
             }
-        }
+        };
+        let (api, all) = (Api::all(client.clone()), watcher::Config::default());
+        Box::pin(profiles.clone().run(api, all, changed))
     }
 }

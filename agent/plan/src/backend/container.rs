@@ -22,7 +22,8 @@ use super::{
     CONTAINER, HTTP, LEAVE_SECONDS,
     accelerator::Accelerator,
     clamped, invalid,
-    names::{names, readiness_path},
+    names::{names, probe_path},
+    pod::filled,
 };
 use crate::{gateway::Refusal, substitution::Names};
 
@@ -46,15 +47,8 @@ pub(super) fn container(
     let mut args = substituted(placement, &names, "args", &profile.args)?;
     args.extend(runtime.args.iter().cloned());
     let command = substituted(placement, &names, "command", &profile.command)?;
-    let filled = |texts: Vec<String>| (!texts.is_empty()).then_some(texts);
-    let probe = |field: &str, probe: &Probe, period| -> Result<core::Probe, Refusal> {
-        let path = names.expand(&probe.path).map_err(|error| {
-            invalid(
-                placement,
-                &format!("spec.probes.{field}.path"),
-                &error.to_string(),
-            )
-        })?;
+    let probe = |field, probe, period| -> Result<core::Probe, Refusal> {
+        let path = probe_path(placement, &names, field, probe)?;
         Ok(rendered(probe, path, period))
     };
     let probes = &profile.probes;
@@ -70,11 +64,7 @@ pub(super) fn container(
         startup_probe: startup
             .map(|startup| probe("startup", startup, READY_PERIOD_SECONDS))
             .transpose()?,
-        readiness_probe: Some(rendered(
-            &probes.readiness,
-            readiness_path(placement)?,
-            READY_PERIOD_SECONDS,
-        )),
+        readiness_probe: Some(probe("readiness", &probes.readiness, READY_PERIOD_SECONDS)?),
         liveness_probe: liveness
             .map(|liveness| probe("liveness", liveness, LIVE_PERIOD_SECONDS))
             .transpose()?,

@@ -1,6 +1,6 @@
 //! What `$(…)` in a profile stands for.
 
-use crds::v1alpha1::ServerPlacement;
+use crds::v1alpha1::{Probe, ServerPlacement};
 
 use super::invalid;
 use crate::{gateway::Refusal, model_config, substitution::Names};
@@ -40,8 +40,19 @@ fn path(uri: &str) -> Result<String, String> {
 
 /// Where a replica says whether it is ready.
 pub(crate) fn readiness_path(placement: &ServerPlacement) -> Result<String, Refusal> {
-    let path = &placement.spec.runtime.content.probes.readiness.path;
-    names(placement)
-        .expand(path)
-        .map_err(|error| invalid(placement, "spec.probes.readiness.path", &error.to_string()))
+    let readiness = &placement.spec.runtime.content.probes.readiness;
+    probe_path(placement, &names(placement), "readiness", readiness)
+}
+
+/// Where one of a profile's probes asks.
+pub(super) fn probe_path(
+    placement: &ServerPlacement,
+    names: &Names,
+    field: &str,
+    probe: &Probe,
+) -> Result<String, Refusal> {
+    names.expand(&probe.path).map_err(|error| {
+        let path = format!("spec.probes.{field}.path");
+        invalid(placement, &path, &error.to_string())
+    })
 }

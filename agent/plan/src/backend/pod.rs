@@ -15,11 +15,14 @@ use super::{
     accelerator::{Accelerator, accelerator},
     container::container,
 };
-use crate::{PlacementInput, gateway::Refusal, metadata::label_selector, model_config};
+use crate::{
+    PlacementInput,
+    gateway::Refusal,
+    metadata::{TEMPLATE_HASH, label_selector},
+    model_config,
+};
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
-/// Set by the Deployment controller on the Pods of each revision.
-const TEMPLATE_HASH: &str = "pod-template-hash";
 const SHARED_MEMORY: &str = "shared-memory";
 
 /// The Pod, and whether it has an accelerator.
@@ -138,20 +141,19 @@ fn affinity(placement: &ServerPlacement) -> Option<Affinity> {
 
 /// Evenly, where more replicas than nodes have to share.
 fn spread(placement: &ServerPlacement) -> Option<Vec<TopologySpreadConstraint>> {
-    let constraint = || TopologySpreadConstraint {
-        max_skew: 1,
-        topology_key: HOSTNAME.to_owned(),
-        when_unsatisfiable: "ScheduleAnyway".to_owned(),
-        label_selector: Some(label_selector(placement)),
-        match_label_keys: Some(vec![TEMPLATE_HASH.to_owned()]),
-        ..TopologySpreadConstraint::default()
-    };
-    match placement.spec.spreading {
-        Spreading::None => None,
-        Spreading::Preferred | Spreading::Required => Some(vec![constraint()]),
-    }
+    (placement.spec.spreading != Spreading::None).then(|| {
+        vec![TopologySpreadConstraint {
+            max_skew: 1,
+            topology_key: HOSTNAME.to_owned(),
+            when_unsatisfiable: "ScheduleAnyway".to_owned(),
+            label_selector: Some(label_selector(placement)),
+            match_label_keys: Some(vec![TEMPLATE_HASH.to_owned()]),
+            ..TopologySpreadConstraint::default()
+        }]
+    })
 }
 
-fn filled<T>(items: Vec<T>) -> Option<Vec<T>> {
+/// A list that is empty is not written.
+pub(super) fn filled<T>(items: Vec<T>) -> Option<Vec<T>> {
     (!items.is_empty()).then_some(items)
 }

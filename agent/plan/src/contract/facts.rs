@@ -27,9 +27,9 @@ use k8s_openapi::{
 
 use crate::{
     GatewayFact, Object, ObjectId, PlacementInput, ServiceFact, gateway::effective_gateway,
+    metadata::TEMPLATE_HASH,
 };
 
-const TEMPLATE_HASH: &str = "pod-template-hash";
 const HASH: &str = "5d8f";
 const PORT: i32 = 80;
 /// More Pods say nothing more.

@@ -13,9 +13,7 @@ use super::{
     ailment::{Ailment, Finding},
     containers, quoted,
 };
-
-/// Set by the Deployment controller on the Pods of each of its ReplicaSets.
-const TEMPLATE_HASH: &str = "pod-template-hash";
+use crate::metadata::TEMPLATE_HASH;
 
 /// Why the scheduler says no (`k8s.io/api`, `core/v1/types.go`, `PodReasonUnschedulable`).
 const UNSCHEDULABLE: &str = "Unschedulable";
@@ -105,13 +103,9 @@ fn is_over(pod: &Pod) -> bool {
 
 /// Why one that is on its way up is not there yet.
 fn rising(pod: &Pod, placement: &ServerPlacement) -> Option<Finding> {
-    let whole = [lost(pod), disrupted(pod), held_back(pod)];
+    let whole = [lost(pod), disrupted(pod), held_back(pod), unscheduled(pod)];
     let whole = whole.into_iter().flatten();
-    Finding::worst(
-        whole
-            .chain(unscheduled(pod))
-            .chain(containers::findings(pod, placement)),
-    )
+    Finding::worst(whole.chain(containers::findings(pod, placement)))
 }
 
 /// Why one went that was not told to.
