@@ -30,6 +30,12 @@ pub const SLICE_MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 /// Our value of [`SLICE_MANAGED_BY`].
 pub const SLICE_MANAGER: &str = "inferfleet.io";
 
+/// Annotation of an InferenceServer: the revisions of the profiles that it is pinned to, by name, as JSON.
+pub const PROFILE_REVISIONS: &str = "inferfleet.io/profile-revisions";
+
+/// Label of a ControllerRevision: the name of the profile that it is of, cut with a hash where it is too long for a label.
+pub const PROFILE: &str = "inferfleet.io/profile";
+
 /// Annotation of an EndpointSlice: since when its endpoints drain (RFC 3339).
 pub const DRAINING_SINCE: &str = "inferfleet.io/draining-since";
 

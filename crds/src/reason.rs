@@ -37,6 +37,10 @@ pub const NAMESPACE_NOT_ALLOWED: &str = "NamespaceNotAllowed";
 pub const CLUSTER_NOT_JOINED: &str = "ClusterNotJoined";
 /// `spec.runtime.profile` names a RuntimeProfile that does not exist.
 pub const PROFILE_NOT_FOUND: &str = "RuntimeProfileNotFound";
+/// There is no such revision of the RuntimeProfile as `spec.runtime.profileRevision` names, or as the server is pinned to.
+pub const PROFILE_REVISION_NOT_FOUND: &str = "ProfileRevisionNotFound";
+/// What a profile says is not recorded yet: no server is given what its next edit would change.
+pub const RECORDING_PROFILE: &str = "RecordingProfile";
 /// The RuntimeProfile asks for something that can't be rendered.
 pub const INVALID_PROFILE: &str = "InvalidProfile";
 /// `spec.accelerator` names an AcceleratorProfile that does not exist.

@@ -10,6 +10,7 @@ mod environment;
 mod inference_server;
 mod member_cluster;
 mod routing;
+mod runtime;
 mod runtime_profile;
 mod server_placement;
 mod status;
@@ -24,14 +25,14 @@ pub use endpoint::{
 pub use environment::{KeyReference, LocalReference, ServerVariable, Variable};
 pub use inference_server::{
     ClusterTarget, DeletionPolicy, Disruption, EndpointPolicy, InferenceServer,
-    InferenceServerSpec, ModelSpec, Overrides, ProbePolicy, Resources, Runtime, Spreading,
-    WhenSilent,
+    InferenceServerSpec, ModelSpec, Overrides, ProbePolicy, Resources, Spreading, WhenSilent,
 };
 pub use member_cluster::{
     AllowedNamespaces, Enrollment, GatewayReference, JoinToken, MemberCluster, MemberClusterSpec,
     MemberClusterStatus, NamespacesFrom, Released,
 };
 pub use routing::{Header, HeaderFilter, RouteParent, RouteTimeouts, Routing, RoutingRule};
+pub use runtime::{RevisionNumber, Runtime, UpdatePolicy};
 pub use runtime_profile::{
     MetricsEndpoint, Probe, Probes, RuntimeImage, RuntimePort, RuntimeProfile, RuntimeProfileSpec,
     VENDOR_NONE,

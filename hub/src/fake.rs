@@ -14,8 +14,13 @@ use axum::{
     http::{Method, StatusCode},
     response::{IntoResponse, Response},
 };
-use crds::v1alpha1::InferenceServer;
-use kube::Client;
+use crds::{
+    labels,
+    v1alpha1::{InferenceServer, RuntimeProfile, RuntimeProfileSpec},
+};
+use hub_plan::revisions::{self, Pins};
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::fmt::MakeWriter;
@@ -28,7 +33,20 @@ pub(crate) const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/team/endpo
 pub(crate) const ROUTES: &str = "/apis/gateway.networking.k8s.io/v1/namespaces/team/httproutes";
 pub(crate) const MEMBERS: &str = "/apis/inferfleet.io/v1alpha1/memberclusters";
 pub(crate) const PROFILES: &str = "/apis/inferfleet.io/v1alpha1/runtimeprofiles";
+pub(crate) const RECORDS: &str = "/apis/apps/v1/namespaces/inferfleet/controllerrevisions";
 pub(crate) const SERVERS: &str = "/apis/inferfleet.io/v1alpha1/namespaces/team/inferenceservers";
+
+/// A server that is held by the hub, and pinned to that revision of its profile.
+pub(crate) fn held(mut server: InferenceServer, revision: i64) -> InferenceServer {
+    server.metadata.finalizers = Some(vec![labels::CLEANUP.to_owned()]);
+    let pins = Pins {
+        runtime: [(server.spec.runtime.profile.clone(), revision)].into(),
+        ..Pins::default()
+    };
+    let pins = (labels::PROFILE_REVISIONS.to_owned(), pins.text().unwrap());
+    server.metadata.annotations = Some([pins].into());
+    server
+}
 
 /// Clones are one.
 #[derive(Clone, Debug, Default)]
@@ -85,16 +103,27 @@ impl FakeApi {
     }
 
     /// Puts a RuntimeProfile there that says as little as can be.
-    pub(crate) fn put_profile(&self, name: &str) {
+    pub(crate) fn put_profile(&self, name: &str) -> RuntimeProfileSpec {
+        let spec = json!({
+            "images": [{"image": "echo:1"}],
+            "ports": [{"name": "http", "port": 8080}],
+            "probes": {"readiness": {"path": "/ready"}},
+        });
         let profile = json!({
             "apiVersion": "inferfleet.io/v1alpha1", "kind": "RuntimeProfile", "metadata": {"name": name},
-            "spec": {
-                "images": [{"image": "echo:1"}],
-                "ports": [{"name": "http", "port": 8080}],
-                "probes": {"readiness": {"path": "/ready"}},
-            },
+            "spec": spec,
         });
         self.put(&format!("{PROFILES}/{name}"), profile);
+        serde_json::from_value(spec).unwrap()
+    }
+
+    /// The same, recorded as its revision 1.
+    pub(crate) fn put_recorded_profile(&self, name: &str) {
+        let spec = self.put_profile(name);
+        let record = revisions::record("inferfleet", name, 1, &spec).unwrap();
+        let object = record.metadata.name.clone().unwrap();
+        let record = serde_json::to_value(record).unwrap();
+        self.put(&format!("{RECORDS}/{object}"), record);
     }
 
     /// Puts a MemberCluster there that has joined.
@@ -161,9 +190,19 @@ impl FakeApi {
                 "HTTPRoute" => caches.routes.note(serde_json::from_value(object).unwrap()),
                 "InferenceServer" => caches.servers.note(serde_json::from_value(object).unwrap()),
                 "MemberCluster" => caches.members.note(serde_json::from_value(object).unwrap()),
-                "RuntimeProfile" => caches
-                    .profiles
-                    .note(serde_json::from_value(object).unwrap()),
+                "RuntimeProfile" => {
+                    let profile: RuntimeProfile = serde_json::from_value(object).unwrap();
+                    let (name, spec) = (profile.name_any(), profile.spec.clone());
+                    caches.shelve(|shelves| shelves.runtimes.say(&name, Some(spec)));
+                    caches.profiles.note(profile);
+                }
+                "ControllerRevision" => {
+                    let record: ControllerRevision = serde_json::from_value(object).unwrap();
+                    caches
+                        .shelve(|shelves| shelves.take(&record, true))
+                        .unwrap();
+                    caches.records.note(record);
+                }
                 other => panic!("the fake knows no {other}"),
             }
         }

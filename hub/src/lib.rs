@@ -4,6 +4,7 @@
 //!
 //! * `clock`: what time it is, for all that follows;
 //! * [`observe`]: watches of the hub's own API server, as caches, and whom a change wakes;
+//! * `revisions`: what the profiles that servers name say, recorded when it changes;
 //! * [`session`]: the agents' streams: what each cluster is to hold goes out, what it says comes in;
 //! * [`place`]: what each member is to hold of a server, told to its session;
 //! * [`resolve`]: the addresses of the DNS names that they said;
@@ -36,6 +37,7 @@ pub mod place;
 pub mod probe;
 pub mod report;
 pub mod resolve;
+mod revisions;
 pub mod routing;
 mod run;
 pub mod server;

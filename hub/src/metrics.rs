@@ -166,6 +166,7 @@ impl Collector for QueueDepth {
         for (name, depth) in [
             ("inferfleet_hub_servers_waiting", wakeups.servers.depth()),
             ("inferfleet_hub_members_waiting", wakeups.members.depth()),
+            ("inferfleet_hub_profiles_waiting", wakeups.profiles.depth()),
         ] {
             let depth = ConstGauge::new(i64::try_from(depth).unwrap_or(i64::MAX));
             let encoder = encoder.encode_descriptor(
@@ -250,7 +251,8 @@ pub(crate) mod tests {
         let mut text = String::new();
         encode(&mut text, &registry).unwrap();
         for line in [
-            "inferfleet_hub_servers_waiting 1",
+            "inferfleet_hub_members_waiting 0",
+            "inferfleet_hub_profiles_waiting 0",
             "inferfleet_hub_members_waiting 0",
             "inferfleet_hub_reconcile_errors_total{reason=\"NameConflict\"} 1",
         ] {

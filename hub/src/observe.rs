@@ -4,11 +4,11 @@ mod profiles;
 mod schema;
 #[cfg(test)]
 mod tests;
+mod wakeups;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
     fmt::Debug,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, RwLock},
 };
 
 use crds::{
@@ -20,8 +20,9 @@ use gateway_api::{
     gateways::{Gateway, GatewaySpec},
     httproutes::HttpRoute,
 };
-use hub_plan::facts::RouteSchema;
+use hub_plan::{facts::RouteSchema, revisions::Shelves};
 use k8s_openapi::api::{
+    apps::v1::ControllerRevision,
     core::v1::{Namespace, Service},
     discovery::v1::EndpointSlice,
 };
@@ -29,10 +30,11 @@ use kube::{Api, Client, Resource, ResourceExt, runtime::watcher};
 use operator::{
     cache::{Cache, Change, ObjectKey},
     ownership::{belongs_to, strip_metadata, trim_metadata},
-    wake::SharedWakes,
 };
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
+
+pub use self::wakeups::Wakeups;
 
 /// Every cache of the hub.
 #[derive(Clone, Debug)]
@@ -45,6 +47,10 @@ pub struct Caches {
     pub profiles: Cache<RuntimeProfile>,
     /// Which accelerators there are.
     pub accelerators: Cache<AcceleratorProfile>,
+    /// What is recorded of both.
+    pub records: Cache<ControllerRevision>,
+    /// The same, read.
+    shelves: Arc<RwLock<Shelves>>,
     /// The labels of namespaces: by them a MemberCluster says which may target it.
     pub namespaces: Cache<Namespace>,
     /// Our discovery Services.
@@ -66,6 +72,8 @@ impl Default for Caches {
             members: Cache::new(trim),
             profiles: Cache::new(trim),
             accelerators: Cache::new(trim),
+            records: Cache::new(trim),
+            shelves: Arc::default(),
             namespaces: Cache::new(trim_to_labels),
             services: Cache::new(trim),
             slices: Cache::new(trim),
@@ -95,127 +103,6 @@ fn trim_to_labels(namespace: &mut Namespace) {
     namespace.metadata.labels = labels;
 }
 
-/// Whom changes wake, and which servers target which cluster.
-#[derive(Debug, Default)]
-pub struct Wakeups {
-    /// Servers to look at.
-    pub servers: SharedWakes<ObjectKey>,
-    /// Member clusters whose status may have changed.
-    pub members: SharedWakes<String>,
-    targets: Index,
-    /// The servers that concern each cluster: those too whose status names it, as it does until a former target is done.
-    concerned: Index,
-}
-
-/// Servers by cluster.
-#[derive(Debug, Default)]
-struct Index(Mutex<BTreeMap<String, BTreeSet<ObjectKey>>>);
-
-impl Index {
-    fn of(&self, cluster: &str) -> BTreeSet<ObjectKey> {
-        let by_cluster = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        by_cluster.get(cluster).cloned().unwrap_or_default()
-    }
-
-    fn update(&self, server: &ObjectKey, before: &BTreeSet<String>, after: &BTreeSet<String>) {
-        let mut by_cluster = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for cluster in before.difference(after) {
-            if let Some(servers) = by_cluster.get_mut(cluster) {
-                servers.remove(server);
-            }
-        }
-        for cluster in after {
-            let servers = by_cluster.entry(cluster.clone()).or_default();
-            servers.insert(server.clone());
-        }
-    }
-}
-
-impl Wakeups {
-    /// The servers that target a cluster.
-    pub fn targeting(&self, cluster: &str) -> BTreeSet<ObjectKey> {
-        self.targets.of(cluster)
-    }
-
-    /// The servers that target a cluster, or once did and have something left there.
-    pub fn concerned(&self, cluster: &str) -> BTreeSet<ObjectKey> {
-        self.concerned.of(cluster)
-    }
-
-    /// Wakes every server that the cluster concerns.
-    pub fn wake_concerned(&self, cluster: &str) {
-        for server in self.concerned(cluster) {
-            self.servers.wake(server);
-        }
-    }
-
-    /// Wakes every server.
-    pub fn wake_all(&self, servers: &Cache<InferenceServer>) {
-        for key in servers.all().into_keys() {
-            self.servers.wake(key);
-        }
-    }
-
-    fn server_changed(&self, change: &Change<'_, InferenceServer>) {
-        let targets = |server: Option<&Arc<InferenceServer>>| -> BTreeSet<String> {
-            let targets = server
-                .iter()
-                .flat_map(|server| &server.spec.cluster_targets);
-            targets.map(|target| target.cluster_id.clone()).collect()
-        };
-        let named = |server: Option<&Arc<InferenceServer>>| {
-            let status = server.and_then(|server| server.status.as_ref());
-            let clusters = status.into_iter().flat_map(|status| &status.clusters);
-            clusters
-                .map(|cluster| cluster.cluster_id.clone())
-                .chain(targets(server))
-                .collect()
-        };
-        let Some(key) = change.each().next().map(ObjectKey::of) else {
-            return;
-        };
-        self.concerned
-            .update(&key, &named(change.before), &named(change.after));
-        let (before, after) = (targets(change.before), targets(change.after));
-        self.targets.update(&key, &before, &after);
-        for cluster in before.symmetric_difference(&after) {
-            self.members.wake(cluster.clone());
-        }
-        self.servers.wake(key);
-    }
-
-    /// A status that only counts or tells is nothing that a server is planned from.
-    fn member_changed(&self, change: &Change<'_, MemberCluster>) {
-        let planned_from = |record: &Arc<MemberCluster>| {
-            let joined = record
-                .status
-                .as_ref()
-                .is_some_and(|status| status.enrollment.is_some());
-            let leaving = record.metadata.deletion_timestamp.is_some();
-            (record.uid(), record.spec.clone(), joined, leaving)
-        };
-        let Some(name) = change.each().next().map(ResourceExt::name_any) else {
-            return;
-        };
-        if change.before.map(planned_from) != change.after.map(planned_from) {
-            self.wake_concerned(&name);
-        }
-        self.members.wake(name);
-    }
-
-    /// Wakes the server that a discovery object belongs to, by its label.
-    fn object_changed<K: ResourceExt>(&self, change: &Change<'_, K>) {
-        for object in change.each() {
-            if let Some(server) = object.labels().get(labels::SERVER) {
-                self.servers.wake(ObjectKey::new(
-                    object.namespace().unwrap_or_default(),
-                    server,
-                ));
-            }
-        }
-    }
-}
-
 impl Caches {
     /// The discovery objects of one server.
     pub fn discovery(&self, server: &InferenceServer) -> hub_plan::facts::Observed {
@@ -238,6 +125,8 @@ impl Caches {
             members,
             profiles,
             accelerators,
+            records,
+            shelves: _,
             namespaces,
             services,
             slices,
@@ -249,6 +138,7 @@ impl Caches {
             && members.is_synced()
             && profiles.is_synced()
             && accelerators.is_synced()
+            && records.is_synced()
             && namespaces.is_synced()
             && services.is_synced()
             && slices.is_synced()
@@ -264,6 +154,8 @@ impl Caches {
             members,
             profiles,
             accelerators,
+            records,
+            shelves: _,
             namespaces,
             services,
             slices,
@@ -275,6 +167,7 @@ impl Caches {
         members.synced().await;
         profiles.synced().await;
         accelerators.synced().await;
+        records.synced().await;
         namespaces.synced().await;
         services.synced().await;
         slices.synced().await;
@@ -284,8 +177,13 @@ impl Caches {
         drop(route_schema.subscribe().wait_for(Option::is_some).await);
     }
 
-    /// The watches: each future runs until it is dropped.
-    pub fn watches(&self, client: &Client, wakeups: &Arc<Wakeups>) -> Vec<BoxFuture<'static, ()>> {
+    /// The watches: each future runs until it is dropped. `namespace` is the hub's own.
+    pub fn watches(
+        &self,
+        client: &Client,
+        namespace: &str,
+        wakeups: &Arc<Wakeups>,
+    ) -> Vec<BoxFuture<'static, ()>> {
         let all = watcher::Config::default;
         let wakes = || Arc::clone(wakeups);
         let (servers, members) = (wakes(), wakes());
@@ -304,8 +202,9 @@ impl Caches {
                         members.member_changed(&change);
                     }),
             ),
-            self.watch_profiles(client, wakes()),
-            self.watch_accelerators(client, wakes()),
+            self.watch_profiles(&self.profiles, client, wakes()),
+            self.watch_profiles(&self.accelerators, client, wakes()),
+            self.watch_records(client, namespace, wakes()),
             self.watch_namespaces(client, wakes()),
             watch_own(&self.services, client, wakes()),
             watch_own(&self.slices, client, wakes()),

@@ -5,7 +5,7 @@ pub mod events;
 pub mod member;
 pub mod pace;
 
-use std::fmt::Debug;
+use std::{collections::BTreeMap, fmt::Debug};
 
 use crds::{
     condition::Verdict,
@@ -93,21 +93,29 @@ impl Error {
     }
 }
 
-/// Sets or drops a finalizer of the hub's.
+/// Sets the hub's marks on an object, in place of those that it had: finalizers, and annotations.
 ///
 /// # Errors
 /// When the API server does not take it.
-pub async fn set_finalizer<K: Written>(
+pub async fn mark<K: Written>(
     api: &Api<K>,
     object: &K,
-    finalizer: &str,
-    held: bool,
+    finalizers: &[&str],
+    annotations: &BTreeMap<&str, String>,
 ) -> Result<K, Error> {
-    let finalizers: &[&str] = if held { &[finalizer] } else { &[] };
+    let mut metadata = json!({
+        "name": object.name_any(), "uid": object.uid(), "finalizers": finalizers,
+    });
+    // An empty map would be a field of ours, too.
+    if let Some(metadata) = metadata.as_object_mut()
+        && !annotations.is_empty()
+    {
+        metadata.insert("annotations".to_owned(), json!(annotations));
+    }
     let document = json!({
         "apiVersion": K::api_version(&()),
         "kind": K::kind(&()),
-        "metadata": {"name": object.name_any(), "uid": object.uid(), "finalizers": finalizers},
+        "metadata": metadata,
     });
     let parameters = PatchParams::apply(labels::HUB).force();
     let written = api

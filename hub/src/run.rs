@@ -35,6 +35,7 @@ use crate::{
     probe::{Http, Prober},
     report::member::MemberReconciler,
     resolve::{Resolver, System},
+    revisions::Keeper,
     routing::GatewayRoutes,
     server::{Parts, Reconciler},
     session::{Fleet, Service, first_session},
@@ -44,6 +45,8 @@ use crate::{
 const SERVERS_AT_ONCE: usize = 32;
 /// Member clusters whose status is written at once.
 const MEMBERS_AT_ONCE: usize = 8;
+/// Profiles whose records are written at once.
+const PROFILES_AT_ONCE: usize = 4;
 /// How long streams may take to end on a stop.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
@@ -78,7 +81,8 @@ pub(crate) async fn run(args: Args, parts: Replaced) -> anyhow::Result<()> {
     let mut tasks = JoinSet::new();
     let backoff = args.common.backoff();
     let published = (args.gateway(), args.refused_cidrs);
-    let fleet = start(&mut tasks, (clients, parts), published, backoff, enrollment);
+    let own = (args.namespace, parts);
+    let fleet = start(&mut tasks, (clients, own), published, backoff, enrollment);
     tasks.spawn(serve_admin(admin, Arc::clone(&fleet)));
     let renewal = authority::keep_serving(
         server_authority,
@@ -112,7 +116,7 @@ pub(crate) fn own_parts(
 /// Starts the watches and the reconcilers.
 fn start(
     tasks: &mut JoinSet<anyhow::Result<()>>,
-    (clients, parts): (Clients, Replaced),
+    (clients, (namespace, parts)): (Clients, (String, Replaced)),
     (gateway, refused_cidrs): (Option<GatewayReference>, Vec<IpNet>),
     backoff: Backoff,
     enrollment: Enrollment,
@@ -136,7 +140,7 @@ fn start(
         Arc::clone(&chosen.publisher),
         chosen.models,
     ));
-    for watch in caches.watches(&watch, &wakeups) {
+    for watch in caches.watches(&watch, &namespace, &wakeups) {
         spawn(tasks, watch, "a watch");
     }
     let parts = Parts {
@@ -155,6 +159,13 @@ fn start(
     };
     let reconciler = Reconciler::new(parts);
     ask_outside(tasks, resolver, prober, Arc::clone(&wakeups));
+    let keeper = Keeper {
+        client: client.clone(),
+        namespace,
+        caches: caches.clone(),
+        wakeups: Arc::clone(&wakeups),
+        metrics: Arc::clone(&metrics),
+    };
     let members = MemberReconciler::new(
         client,
         caches.members.clone(),
@@ -162,21 +173,12 @@ fn start(
         Arc::clone(&wakeups),
         clock,
     );
-    let members = reconcile_members(caches.clone(), Arc::new(members), backoff);
-    let servers = reconcile_servers(
-        Arc::clone(&placer),
-        Arc::new(reconciler),
-        Arc::clone(&wakeups),
-        backoff,
-    );
+    keep_records(tasks, keeper, members, backoff);
+    let (reconciler, woken) = (Arc::new(reconciler), Arc::clone(&wakeups));
+    let servers = reconcile_servers(Arc::clone(&placer), reconciler, woken, backoff);
     let (known, woken) = (caches.clone(), Arc::clone(&wakeups));
     let follow = follow_api_server(known, woken, recoveries);
     spawn(tasks, Box::pin(follow), "the word of the API server");
-    spawn(
-        tasks,
-        Box::pin(members),
-        "the reconciler of member clusters",
-    );
     spawn(tasks, Box::pin(servers), "the reconciler of servers");
     Arc::new(Fleet {
         caches,
@@ -187,6 +189,20 @@ fn start(
         clock,
         sessions: first_session(),
     })
+}
+
+/// Starts what keeps records: of what profiles say, and of member clusters.
+fn keep_records(
+    tasks: &mut JoinSet<anyhow::Result<()>>,
+    keeper: Keeper,
+    members: MemberReconciler,
+    backoff: Backoff,
+) {
+    let caches = keeper.caches.clone();
+    let profiles = keep_profiles(caches.clone(), Arc::new(keeper), backoff);
+    spawn(tasks, Box::pin(profiles), "the keeper of profiles");
+    let members = Box::pin(reconcile_members(caches, Arc::new(members), backoff));
+    spawn(tasks, members, "the reconciler of member clusters");
 }
 
 /// Starts what asks others than the API server: name servers, and endpoints.
@@ -265,7 +281,9 @@ async fn follow_api_server(
 ) {
     let gateway_api = follow_gateway_api(caches, Arc::clone(&wakeups));
     let servers = wakeups.servers.retry_on(recoveries.clone());
-    tokio::join!(gateway_api, servers, wakeups.members.retry_on(recoveries));
+    let profiles = wakeups.profiles.retry_on(recoveries.clone());
+    let members = wakeups.members.retry_on(recoveries);
+    tokio::join!(gateway_api, servers, profiles, members);
 }
 
 async fn reconcile_servers(
@@ -280,6 +298,18 @@ async fn reconcile_servers(
         .servers
         .run(SERVERS_AT_ONCE, backoff, |key: ObjectKey| {
             Arc::clone(&reconciler).reconcile(key)
+        })
+        .await;
+}
+
+async fn keep_profiles(caches: Caches, keeper: Arc<Keeper>, backoff: Backoff) {
+    // Until every server is known, a record that one has may look like nobody's.
+    caches.synced().await;
+    let wakeups = Arc::clone(&keeper.wakeups);
+    wakeups
+        .profiles
+        .run(PROFILES_AT_ONCE, backoff, |profile| {
+            Arc::clone(&keeper).reconcile(profile)
         })
         .await;
 }

@@ -2,6 +2,7 @@
 //! [`plugin`].
 
 pub mod actors;
+mod hold;
 mod pass;
 pub mod plugin;
 #[cfg(test)]
@@ -10,8 +11,7 @@ mod tests;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use crds::{
-    condition::{CLEANUP, VALIDATION, Verdict},
-    labels,
+    condition::{CLEANUP, Verdict},
     v1alpha1::{GatewayReference, InferenceServer, InferenceServerStatus},
 };
 use hub_plan::{
@@ -37,7 +37,7 @@ use crate::{
     observe::Caches,
     place::{Placer, has_finalizer},
     probe::Prober,
-    report::{self, events::Events, member},
+    report::{self, events::Events},
     resolve::Resolver,
 };
 
@@ -115,11 +115,7 @@ impl Reconciler {
             return Next::Rest;
         };
         metrics.passed();
-        // No member is told anything before the finalizer says that it has to be asked on the way out.
-        if server.metadata.deletion_timestamp.is_none()
-            && !has_finalizer(&server)
-            && let Err(error) = self.set_finalizer(&server, true).await
-        {
+        if let Err(error) = self.hold(&server).await {
             return self.hindered(&key, &error).await;
         }
         let Some((pass, outcome)) = self.take_steps(&key).await else {
@@ -140,19 +136,6 @@ impl Reconciler {
         metrics.published(&key, Some(&pass.plan));
         let reported = self.report(&pass, &outcome).await;
         self.next(&pass, &outcome, reported)
-    }
-
-    /// Without its finalizer no step can be taken: the status says so.
-    async fn hindered(&self, key: &ObjectKey, error: &report::Error) -> Next {
-        if !error.is_gone()
-            && let Some(pass) = self.look(key)
-        {
-            let steps = [error.verdict(VALIDATION)];
-            if let Err(error) = self.tell(&pass, &pass.server, &steps).await {
-                return retry(key, &error);
-            }
-        }
-        retry(key, error)
     }
 
     /// Takes the steps of the server until nothing is left to write: each time on what is there after the last. `None`: it is
@@ -344,32 +327,6 @@ impl Reconciler {
     fn put_off(&self, pass: &Pass, status: InferenceServerStatus) {
         let uid = pass.server.metadata.uid.as_deref().unwrap_or_default();
         self.pace.put_off(&pass.key, uid, status);
-    }
-
-    /// Lets the server go, and puts down whom has to be told of it later.
-    async fn release(&self, pass: &Pass, server: &InferenceServer) -> Result<(), report::Error> {
-        let Parts { client, caches, .. } = &self.parts;
-        let unconfirmed = &pass.plan.unconfirmed;
-        for cluster in unconfirmed {
-            let record = ObjectKey::new("", cluster.as_str());
-            if let Some(record) = caches.members.get(&record) {
-                let written = member::record(client, &record, server).await?;
-                caches.members.note(written);
-            }
-        }
-        tracing::info!(server = %pass.key, unconfirmed = unconfirmed.len(), "released");
-        self.set_finalizer(server, false).await
-    }
-
-    async fn set_finalizer(
-        &self,
-        server: &InferenceServer,
-        held: bool,
-    ) -> Result<(), report::Error> {
-        let api = self.servers_of(server);
-        let written = report::set_finalizer(&api, server, labels::CLEANUP, held).await?;
-        self.parts.caches.servers.note(written);
-        Ok(())
     }
 
     /// The servers of a server's namespace.

@@ -188,6 +188,7 @@ pub fn placement() -> ServerPlacement {
         spec: ServerPlacementSpec {
             runtime: PlacementRuntime {
                 profile: "ordinary".to_owned(),
+                revision: None,
                 content,
                 image: None,
                 args: Vec::new(),

@@ -22,7 +22,8 @@ use super::environment::Variable;
     derive = "PartialEq",
     printcolumn = r#"{"name":"Vendor","type":"string","jsonPath":".spec.vendor"}"#,
     printcolumn = r#"{"name":"Resource","type":"string","jsonPath":".spec.resourceName"}"#,
-    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
+    validation = Rule::new("size(self.metadata.name) <= 63").message("metadata.name must have at most 63 characters: its revisions are labelled with it"),
 )]
 #[serde(rename_all = "camelCase")]
 pub struct AcceleratorProfileSpec {
@@ -94,7 +95,7 @@ pub enum RuntimeClassPolicy {
 pub struct Accelerator {
     /// Name of an AcceleratorProfile in the hub.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 63))]
     pub profile: Option<String>,
 
     /// The extended resource, such as `nvidia.com/gpu`. Beats the profile's.
@@ -120,7 +121,12 @@ pub struct PlacementAccelerator {
     #[serde(flatten)]
     pub wanted: Accelerator,
 
-    /// The content of the AcceleratorProfile.
+    /// The revision of the AcceleratorProfile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 20))]
+    pub revision: Option<String>,
+
+    /// What the AcceleratorProfile says as of that revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<AcceleratorProfileSpec>,
 }

@@ -8,11 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    accelerator::Accelerator,
-    endpoint::EndpointSource,
-    environment::{LocalReference, ServerVariable},
-    routing::Routing,
-    status::InferenceServerStatus,
+    accelerator::Accelerator, endpoint::EndpointSource, environment::LocalReference,
+    routing::Routing, runtime::Runtime, status::InferenceServerStatus,
 };
 use crate::Quantity;
 
@@ -30,6 +27,7 @@ use crate::Quantity;
     status = "InferenceServerStatus",
     derive = "PartialEq",
     printcolumn = r#"{"name":"Runtime","type":"string","jsonPath":".spec.runtime.profile"}"#,
+    printcolumn = r#"{"name":"Revision","type":"string","jsonPath":".status.profileRevision","priority":1,"description":"The revision of the RuntimeProfile."}"#,
     printcolumn = r#"{"name":"Clusters","type":"string","jsonPath":".status.summary.clusters.text","description":"Ready clusters of all targets."}"#,
     printcolumn = r#"{"name":"Replicas","type":"string","jsonPath":".status.summary.replicas.text","description":"Ready replicas of all wanted."}"#,
     printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
@@ -289,43 +287,6 @@ pub enum ProbePolicy {
     Warn,
     /// Yes, and one takes no traffic before it does.
     Required,
-}
-
-/// What serves the model.
-#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Runtime {
-    /// Name of a RuntimeProfile in the hub.
-    #[schemars(length(min = 1, max = 253))]
-    pub profile: String,
-
-    /// The image. Beats all of the profile's, whatever the accelerator.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 1024))]
-    pub image: Option<String>,
-
-    /// Arguments after those of the profile, taken as they stand.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 128), inner(length(max = 2048)))]
-    pub args: Vec<String>,
-
-    /// Environment variables. One of the same name beats the profile's.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".to_owned()]))]
-    #[schemars(length(max = 64))]
-    pub env: Vec<ServerVariable>,
-}
-
-impl Runtime {
-    /// A profile as it stands.
-    pub fn new(profile: impl Into<String>) -> Self {
-        Self {
-            profile: profile.into(),
-            image: None,
-            args: Vec::new(),
-            env: Vec::new(),
-        }
-    }
 }
 
 /// What the URI of a model has to be.

@@ -22,7 +22,8 @@ pub const VENDOR_NONE: &str = "none";
     category = "inferfleet",
     derive = "PartialEq",
     printcolumn = r#"{"name":"Image","type":"string","jsonPath":".spec.images[0].image"}"#,
-    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
+    validation = Rule::new("size(self.metadata.name) <= 63").message("metadata.name must have at most 63 characters: its revisions are labelled with it"),
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("!has(self.metrics) || self.ports.exists(port, port.name == self.metrics.port)").message("metrics.port must be the name of one of ports"))]

@@ -95,7 +95,12 @@ pub struct PlacementRuntime {
     /// The profile's name in the hub.
     #[schemars(length(min = 1, max = 253))]
     pub profile: String,
-    /// The profile's content.
+    /// The revision of the profile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 20))]
+    pub revision: Option<String>,
+
+    /// What the profile says as of that revision.
     pub content: RuntimeProfileSpec,
 
     /// The image. Beats all of the profile's.

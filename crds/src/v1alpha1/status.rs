@@ -16,6 +16,11 @@ pub struct InferenceServerStatus {
     #[serde(default)]
     pub state: ServerState,
 
+    /// The revision of the RuntimeProfile that the server has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 20))]
+    pub profile_revision: Option<String>,
+
     /// Counts over all clusters.
     #[serde(default)]
     pub summary: Summary,

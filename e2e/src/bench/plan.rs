@@ -8,7 +8,7 @@ use crds::ClusterName;
 use crds::v1alpha1::{EndpointPolicy, GatewayReference, InferenceServer};
 use hub_plan::facts::{ClusterFacts, Facts, Fleet, Observed, RouteSchema};
 use hub_plan::memory::published;
-use hub_plan::overrides::Profiles;
+use hub_plan::overrides::{Pinned, Profiles};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -42,7 +42,10 @@ impl Plan {
         server.spec.endpoints = EndpointPolicy::default();
         let world = World {
             profiles: Profiles {
-                runtime: Some(Arc::new(setting::profile()?)),
+                runtime: Ok(Pinned {
+                    revision: 1,
+                    content: Arc::new(setting::profile()?.spec),
+                }),
                 ..Profiles::default()
             },
             clusters: (0..).zip(&names).map(cluster).collect::<Result<_>>()?,

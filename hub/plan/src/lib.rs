@@ -3,6 +3,7 @@
 //! It has no client, no clock and no randomness. In the order of a pass:
 //!
 //! * [`facts`]: all that a plan is made from;
+//! * [`revisions`]: what the profiles that a server names say to it;
 //! * [`placements`]: what each member cluster is to hold;
 //! * [`memory`]: what each cluster's endpoint was last;
 //! * [`silence`] and [`drain`]: what becomes of it when the cluster can't be heard, or goes;
@@ -22,6 +23,7 @@ pub mod memory;
 pub mod overrides;
 pub mod placements;
 pub mod probe;
+pub mod revisions;
 pub mod routes;
 mod shards;
 pub mod silence;

@@ -6,29 +6,62 @@ use std::{
 };
 
 use crds::v1alpha1::{
-    Accelerator, AcceleratorProfile, ClusterTarget, InferenceServer, Overrides,
-    PlacementAccelerator, RuntimeProfile,
+    Accelerator, AcceleratorProfileSpec, ClusterTarget, InferenceServer, Overrides,
+    PlacementAccelerator, RuntimeProfileSpec,
 };
 
-/// What servers name of the hub, as it is: only what one server names.
-#[derive(Clone, Debug, Default, PartialEq)]
+use crate::revisions::Revision;
+
+/// What the profiles that one server names say to it.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Profiles {
-    /// The RuntimeProfile, if there is one of that name.
-    pub runtime: Option<Arc<RuntimeProfile>>,
-    /// The AcceleratorProfiles by name, those that exist.
-    pub accelerators: BTreeMap<String, Arc<AcceleratorProfile>>,
+    /// The RuntimeProfile.
+    pub runtime: Result<Pinned<RuntimeProfileSpec>, Missing>,
+    /// The AcceleratorProfiles by name.
+    pub accelerators: BTreeMap<String, Result<Pinned<AcceleratorProfileSpec>, Missing>>,
+}
+
+/// What a profile says as of one revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pinned<S> {
+    /// The revision.
+    pub revision: Revision,
+    /// What it says.
+    pub content: Arc<S>,
+}
+
+/// Why a profile says nothing to a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// There is no profile of that name.
+    Profile,
+    /// There is none of that revision, but of these.
+    Revision(Revision, Vec<Revision>),
+    /// What it says is not recorded yet; why, if that has failed.
+    Unrecorded(Option<String>),
+}
+
+/// There are none.
+impl Default for Profiles {
+    fn default() -> Self {
+        Self {
+            runtime: Err(Missing::Profile),
+            accelerators: BTreeMap::new(),
+        }
+    }
 }
 
 impl Profiles {
     /// An accelerator with the content of its profile; `None` while there is no such profile.
     pub(crate) fn placed(&self, wanted: &Accelerator) -> Option<PlacementAccelerator> {
-        let content = match &wanted.profile {
+        let profile = match &wanted.profile {
             None => None,
-            Some(name) => Some(self.accelerators.get(name)?.spec.clone()),
+            Some(name) => Some(self.accelerators.get(name)?.as_ref().ok()?),
         };
         Some(PlacementAccelerator {
             wanted: wanted.clone(),
-            content,
+            revision: profile.map(|profile| profile.revision.to_string()),
+            content: profile.map(|profile| profile.content.as_ref().clone()),
         })
     }
 }

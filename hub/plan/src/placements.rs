@@ -159,7 +159,7 @@ pub(crate) fn is_refused(server: &InferenceServer) -> bool {
     server.metadata.namespace.as_deref() == Some("cluster")
 }
 
-/// What a cluster is to hold; `None` while a profile that it needs does not exist.
+/// What a cluster is to hold; `None` while a profile that it needs says nothing to it.
 fn spec(
     server: &InferenceServer,
     profiles: &Profiles,
@@ -175,10 +175,12 @@ fn spec(
     let replicas = overrides::replicas(server, overrides);
     let none = Overrides::default();
     let own = overrides.unwrap_or(&none);
+    let profile = profiles.runtime.as_ref().ok()?;
     Some(ServerPlacementSpec {
         runtime: PlacementRuntime {
             profile: spec.runtime.profile.clone(),
-            content: profiles.runtime.as_ref()?.spec.clone(),
+            revision: Some(profile.revision.to_string()),
+            content: profile.content.as_ref().clone(),
             image: own.image.as_ref().or(spec.runtime.image.as_ref()).cloned(),
             args: spec.runtime.args.clone(),
             env: spec.runtime.env.clone(),

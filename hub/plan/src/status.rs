@@ -12,7 +12,7 @@ use crds::{
 };
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
-use crate::{clusters::Cluster, overrides::replicas, placements::is_leaving};
+use crate::{clusters::Cluster, overrides::replicas, placements::is_leaving, revisions};
 
 /// A status names at most this many clusters, so that its size is bounded whatever the fleet's.
 const CLUSTERS_MAX: usize = 100;
@@ -54,6 +54,7 @@ pub fn status(
     InferenceServerStatus {
         observed_generation: generation,
         state: state(server, &targets, verdicts),
+        profile_revision: revisions::of_runtime(server),
         summary: summary(server, &targets, verdicts),
         conditions: condition::merge(&previous.conditions, verdicts, generation, now),
         clusters: worst_first

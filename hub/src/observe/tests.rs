@@ -91,11 +91,13 @@ async fn passes_wait_until_it_is_known_what_routes_can_say() {
     for (definitions, timeouts) in [(json!([definition]), true), (json!([]), false)] {
         let (caches, told) = (Caches::default(), Arc::new(Notify::new()));
         let client = with_definitions(definitions, &told);
-        let watches = join_all(caches.watches(&client, &Arc::default()));
+        let watches = join_all(caches.watches(&client, "inferfleet", &Arc::default()));
         let filled = async {
             caches.servers.synced().await;
             caches.members.synced().await;
             caches.profiles.synced().await;
+            caches.accelerators.synced().await;
+            caches.records.synced().await;
             caches.namespaces.synced().await;
             caches.services.synced().await;
             caches.slices.synced().await;

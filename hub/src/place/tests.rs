@@ -13,7 +13,7 @@ use super::*;
 use crate::{
     apply::Applier,
     endpoints::DiscoverySlices,
-    fake::{FakeApi, SERVERS, SLICES},
+    fake::{FakeApi, SERVERS, SLICES, held},
     metrics::Metrics,
     models::SpecifiedModel,
 };
@@ -66,9 +66,7 @@ pub(crate) fn ready_placer(api: &FakeApi) -> Placer {
 }
 
 fn held_server() -> InferenceServer {
-    let mut server = crate::contract::server("team", "llama");
-    server.metadata.finalizers = Some(vec![labels::CLEANUP.to_owned()]);
-    server
+    held(crate::contract::server("team", "llama"), 1)
 }
 
 #[tokio::test]
@@ -111,7 +109,7 @@ async fn a_member_is_told_the_deployment_and_phase_of_its_model() {
     let api = FakeApi::default();
     let server = serde_json::to_value(held_server()).unwrap();
     api.put(&format!("{SERVERS}/llama"), server);
-    api.put_profile("echo");
+    api.put_recorded_profile("echo");
     api.put_member("east", &json!({}));
     let model = Model {
         uri: "s3://models/llama-3".to_owned(),
@@ -162,7 +160,7 @@ async fn what_a_server_left_that_nobody_saw_go_is_taken_away_everywhere() {
     let api = FakeApi::default();
     let path = format!("{SERVERS}/llama");
     api.put(&path, serde_json::to_value(held_server()).unwrap());
-    api.put_profile("echo");
+    api.put_recorded_profile("echo");
     for name in ["east", "west"] {
         api.put_member(name, &json!({}));
     }

@@ -3,7 +3,11 @@
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use crds::{
     condition::{self, CONNECTED, JOINED, Verdict},
@@ -167,7 +171,8 @@ impl MemberReconciler {
 
     async fn set_finalizer(&self, record: &MemberCluster, held: bool) -> Result<(), Error> {
         let api = Api::all(self.client.clone());
-        let written = super::set_finalizer(&api, record, labels::LEAVE, held).await?;
+        let finalizers: &[&str] = if held { &[labels::LEAVE] } else { &[] };
+        let written = super::mark(&api, record, finalizers, &BTreeMap::new()).await?;
         self.members.note(written);
         Ok(())
     }

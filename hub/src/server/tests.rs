@@ -1,5 +1,6 @@
 //! Passes over one server, with steps of a test's own.
 
+mod hold;
 mod logs;
 mod namespaces;
 mod turns;
@@ -7,7 +8,10 @@ mod turns;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::http::{Method, StatusCode};
-use crds::{condition::Verdict, v1alpha1::InferenceServerStatus};
+use crds::{
+    condition::{VALIDATION, Verdict},
+    v1alpha1::InferenceServerStatus,
+};
 use futures::future::BoxFuture;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use operator::conditions::{ConditionActor, Failure, Ran};
@@ -16,7 +20,7 @@ use super::{plugin::Steps, *};
 use crate::{
     apply::Applier,
     endpoints::{DiscoverySlices, ReportedEndpoints},
-    fake::{FakeApi, SERVERS},
+    fake::{FakeApi, SERVERS, held},
     models::SpecifiedModel,
     probe::Http,
     resolve::System,
@@ -66,8 +70,7 @@ impl ServerPlugin for Steps {
 /// A hub's API server with the server `team/llama` in it.
 fn api() -> FakeApi {
     let api = FakeApi::default();
-    let mut server = crate::contract::server("team", "llama");
-    server.metadata.finalizers = Some(vec![labels::CLEANUP.to_owned()]);
+    let server = held(crate::contract::server("team", "llama"), 1);
     let path = format!("{SERVERS}/llama");
     api.put(&path, serde_json::to_value(&server).unwrap());
     api

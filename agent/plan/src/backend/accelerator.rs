@@ -55,7 +55,10 @@ pub(super) struct Accelerator<'a> {
 pub(super) fn accelerator<'a>(
     input: &PlacementInput<'a>,
 ) -> Result<Option<Accelerator<'a>>, Refusal> {
-    let Some(PlacementAccelerator { wanted, content }) = &input.placement.spec.accelerator else {
+    let Some(PlacementAccelerator {
+        wanted, content, ..
+    }) = &input.placement.spec.accelerator
+    else {
         return Ok(None);
     };
     let content = content.as_ref();

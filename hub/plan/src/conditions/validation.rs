@@ -5,37 +5,89 @@ use crds::{
     reason,
 };
 
-use crate::{facts::Facts, overrides::accelerator_profiles, placements};
+use crate::{
+    facts::Facts,
+    overrides::{Missing, accelerator_profiles},
+    placements,
+};
 
-/// True when the namespace may have servers and the profiles exist.
+/// True when the namespace may have servers and its profiles can be had.
 pub(super) fn validation(facts: &Facts<'_>) -> Verdict {
     if placements::is_refused(facts.server) {
         let message = "namespace cluster can have no InferenceServer: /cluster/... are the paths between hub and members";
         return Verdict::no(VALIDATION, reason::NAMESPACE_REFUSED, message);
     }
     let profile = &facts.server.spec.runtime.profile;
-    if facts.profiles.runtime.is_none() {
-        let message = format!(
-            "there is no RuntimeProfile {profile}: create it, or name another in spec.runtime.profile"
-        );
-        return Verdict::no(VALIDATION, reason::PROFILE_NOT_FOUND, message);
+    let revision = match &facts.profiles.runtime {
+        Ok(pinned) => pinned.revision,
+        Err(missing) => return of_runtime(profile, missing),
+    };
+    of_accelerators(facts).unwrap_or_else(|| {
+        let message = format!("revision {revision} of RuntimeProfile {profile} serves it");
+        Verdict::yes(VALIDATION, reason::VALID, message)
+    })
+}
+
+fn of_runtime(profile: &str, missing: &Missing) -> Verdict {
+    match missing {
+        Missing::Profile => {
+            let message = format!(
+                "there is no RuntimeProfile {profile}: create it, or name another in spec.runtime.profile"
+            );
+            Verdict::no(VALIDATION, reason::PROFILE_NOT_FOUND, message)
+        }
+        Missing::Revision(revision, there) => {
+            let there = match there.as_slice() {
+                [] => "none is kept".to_owned(),
+                there => {
+                    let there: Vec<_> = there.iter().map(ToString::to_string).collect();
+                    format!("there is {}", there.join(", "))
+                }
+            };
+            let message = format!(
+                "there is no revision {revision} of RuntimeProfile {profile}, but {there}: name one of these in spec.runtime.profileRevision; clusters keep what they run"
+            );
+            Verdict::no(VALIDATION, reason::PROFILE_REVISION_NOT_FOUND, message)
+        }
+        Missing::Unrecorded(why) => {
+            unrecorded(&format!("RuntimeProfile {profile}"), why.as_deref())
+        }
     }
-    let existing = &facts.profiles.accelerators;
-    let named = accelerator_profiles(facts.server);
-    let missing: Vec<_> = named
-        .into_iter()
-        .filter(|name| !existing.contains_key(*name))
+}
+
+fn unrecorded(what: &str, why: Option<&str>) -> Verdict {
+    let message = match why {
+        None => format!("{what} is being recorded, so that its later edits restart nothing"),
+        Some(why) => format!(
+            "{what} can't be recorded, without which its later edits would restart servers: {why}"
+        ),
+    };
+    Verdict::unknown(VALIDATION, reason::RECORDING_PROFILE, message)
+}
+
+/// What is wrong with the profiles of accelerators: first what somebody has to mend.
+fn of_accelerators(facts: &Facts<'_>) -> Option<Verdict> {
+    let of = |name: &str| match facts.profiles.accelerators.get(name) {
+        Some(Ok(_)) => None,
+        Some(Err(Missing::Unrecorded(why))) => Some(Some(why.clone())),
+        Some(Err(Missing::Profile | Missing::Revision(..))) | None => Some(None),
+    };
+    let named = accelerator_profiles(facts.server).into_iter();
+    let missing: Vec<_> = named.filter_map(|name| Some((name, of(name)?))).collect();
+    let absent: Vec<_> = missing
+        .iter()
+        .filter(|(_, recording)| recording.is_none())
+        .map(|(name, _)| *name)
         .collect();
-    if !missing.is_empty() {
+    if !absent.is_empty() {
         let message = format!(
             "there is no AcceleratorProfile {}: create it, or name another in spec.accelerator.profile (or a target's overrides); clusters that need it keep what they run",
-            missing.join(", ")
+            absent.join(", ")
         );
-        return Verdict::no(VALIDATION, reason::ACCELERATOR_PROFILE_NOT_FOUND, message);
+        let reason = reason::ACCELERATOR_PROFILE_NOT_FOUND;
+        return Some(Verdict::no(VALIDATION, reason, message));
     }
-    Verdict::yes(
-        VALIDATION,
-        reason::VALID,
-        format!("RuntimeProfile {profile} serves it"),
-    )
+    let (name, why) = missing.first()?;
+    let why = why.as_ref().and_then(Option::as_deref);
+    Some(unrecorded(&format!("AcceleratorProfile {name}"), why))
 }

@@ -23,7 +23,7 @@ use hub_plan::{
         RouteSchema, Step, StepFacts,
     },
     memory::{self, PublishedEndpoint},
-    overrides::Profiles,
+    overrides::{Pinned, Profiles},
 };
 use ipnet::IpNet;
 use k8s_openapi::{
@@ -196,7 +196,10 @@ pub(crate) fn server(targets: &[(&str, u32)]) -> InferenceServer {
 /// The profile that servers name, and no accelerator.
 pub(crate) fn profiles() -> Profiles {
     Profiles {
-        runtime: Some(Arc::new(profile())),
+        runtime: Ok(Pinned {
+            revision: 1,
+            content: Arc::new(profile().spec),
+        }),
         accelerators: BTreeMap::new(),
     }
 }

@@ -26,6 +26,7 @@ mod properties;
 mod quiet;
 mod ready;
 mod refused;
+mod revisions;
 mod route_first;
 mod routes;
 mod routing;

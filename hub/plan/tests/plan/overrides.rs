@@ -6,10 +6,10 @@ use std::{
 };
 
 use crds::v1alpha1::{
-    Accelerator, AcceleratorProfile, InferenceServer, Overrides, ServerPlacementSpec,
+    Accelerator, AcceleratorProfileSpec, InferenceServer, Overrides, ServerPlacementSpec,
 };
 use hub_plan::{
-    overrides::{Profiles, accelerator_profiles},
+    overrides::{Pinned, Profiles, accelerator_profiles},
     placements::{Intent, Site, placements},
 };
 use serde_json::{Value, json};
@@ -50,9 +50,12 @@ fn accelerator(value: &Value) -> Accelerator {
 fn with(names: &[&str]) -> Profiles {
     let profile = |name: &&str| {
         let spec = json!({"vendor": name, "resourceName": format!("{name}.com/gpu")});
-        let spec = serde_json::from_value(spec).unwrap();
-        let profile = AcceleratorProfile::new(name, spec);
-        ((*name).to_owned(), Arc::new(profile))
+        let spec: AcceleratorProfileSpec = serde_json::from_value(spec).unwrap();
+        let pinned = Pinned {
+            revision: 2,
+            content: Arc::new(spec),
+        };
+        ((*name).to_owned(), Ok(pinned))
     };
     Profiles {
         accelerators: names.iter().map(profile).collect(),

@@ -1,7 +1,7 @@
 //! The conditions over all clusters: who is told, who is counted, and in which words.
 
 use crds::condition::{State, Verdict};
-use hub_plan::facts::Step;
+use hub_plan::{facts::Step, overrides::Missing};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::given::{Given, cluster, condition, healthy, now, server, serving, silent, step};
@@ -29,7 +29,10 @@ fn starting() -> Given {
 #[test]
 fn each_step_says_what_it_is_when_it_is_done() {
     for (kind, message) in [
-        ("Validation", "True Valid: RuntimeProfile echo serves it"),
+        (
+            "Validation",
+            "True Valid: revision 1 of RuntimeProfile echo serves it",
+        ),
         (
             "BackendProvision",
             "True Provisioned: every target has its Deployment and Service",
@@ -163,7 +166,7 @@ fn a_step_that_fails_is_told_before_one_that_is_on_its_way() {
 #[test]
 fn a_missing_profile_is_told_with_both_ways_out() {
     let mut given = healthy();
-    given.profiles.runtime = None;
+    given.profiles.runtime = Err(Missing::Profile);
     assert_eq!(
         told(&given, "Validation"),
         "False RuntimeProfileNotFound: there is no RuntimeProfile echo: create it, or name another in spec.runtime.profile"
@@ -173,7 +176,7 @@ fn a_missing_profile_is_told_with_both_ways_out() {
 #[test]
 fn a_refused_namespace_is_told_before_a_missing_profile() {
     let mut given = healthy();
-    given.profiles.runtime = None;
+    given.profiles.runtime = Err(Missing::Profile);
     given.server.metadata.namespace = Some("cluster".to_owned());
     assert_eq!(
         told(&given, "Validation"),

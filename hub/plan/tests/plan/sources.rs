@@ -49,7 +49,7 @@ fn planned(
 
 #[test]
 fn a_placement_of_the_default_source_is_the_same_bytes_as_before_there_were_others() {
-    let before = r#"{"runtime":{"profile":"echo","content":{"images":[{"vendor":"none","image":"inferfleet/echo:1"}],"ports":[{"name":"http","port":8080}],"probes":{"readiness":{"path":"/ready"}},"drainSeconds":5}},"model":{"uri":"hf://org/llama"},"replicas":2}"#;
+    let before = r#"{"runtime":{"profile":"echo","revision":"1","content":{"images":[{"vendor":"none","image":"inferfleet/echo:1"}],"ports":[{"name":"http","port":8080}],"probes":{"readiness":{"path":"/ready"}},"drainSeconds":5}},"model":{"uri":"hf://org/llama"},"replicas":2}"#;
     for source in [None, Some(EndpointSource::default())] {
         let specs = planned(source.clone(), source);
         assert_eq!(specs.len(), 1);

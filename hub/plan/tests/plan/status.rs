@@ -4,7 +4,10 @@ use crds::{
     condition::State,
     v1alpha1::{ClusterState, ClusterStatus, Published, Replicas, ServerState},
 };
-use hub_plan::facts::{ClusterFacts, Membership, PlacementFacts, Step};
+use hub_plan::{
+    facts::{ClusterFacts, Membership, PlacementFacts, Step},
+    overrides::Missing,
+};
 use k8s_openapi::jiff::Timestamp;
 
 use crate::given::{Given, cluster, healthy, lost, many, now, server, serving, silent, step};
@@ -159,7 +162,7 @@ fn a_server_of_which_enough_targets_serve_is_degraded() {
 #[test]
 fn a_server_that_cannot_be_carried_out_has_failed_unless_it_serves() {
     let mut given = healthy();
-    given.profiles.runtime = None;
+    given.profiles.runtime = Err(Missing::Profile);
     assert_eq!(given.plan().status.state, ServerState::Degraded);
     for name in ["east", "west"] {
         *given.placement(name) = PlacementFacts::default();

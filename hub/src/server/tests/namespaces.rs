@@ -5,7 +5,10 @@ use serde_json::{Value, json};
 use super::*;
 use crate::server::plugin::OwnSteps;
 
-fn own(publisher: &Arc<dyn Publisher>, routing: &Arc<dyn Routing>) -> Arc<dyn ServerPlugin> {
+pub(super) fn own(
+    publisher: &Arc<dyn Publisher>,
+    routing: &Arc<dyn Routing>,
+) -> Arc<dyn ServerPlugin> {
     Arc::new(OwnSteps::new(publisher, routing))
 }
 
@@ -25,7 +28,7 @@ async fn where_nothing_new_is_taken_a_condition_says_so_and_it_is_tried_by_the_b
     // 403 while it is being deleted (NamespaceTerminating), 404 when it is gone.
     for code in [StatusCode::FORBIDDEN, StatusCode::NOT_FOUND] {
         let api = api();
-        api.put_profile("echo");
+        api.put_recorded_profile("echo");
         api.refuse(Method::PATCH, "/llama-endpoints", code);
         let reconciler = reconciler(&api, own);
         let next = Arc::clone(&reconciler).reconcile(key()).await;
@@ -46,7 +49,7 @@ async fn where_nothing_new_is_taken_a_condition_says_so_and_it_is_tried_by_the_b
 async fn a_finalizer_that_is_refused_is_in_the_status_and_not_in_the_log_alone() {
     for (deleted, kind) in [(false, "Validation"), (true, "Cleanup")] {
         let api = api();
-        api.put_profile("echo");
+        api.put_recorded_profile("echo");
         let mut server = api.get("llama").unwrap();
         if deleted {
             server["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
@@ -75,7 +78,7 @@ async fn a_finalizer_that_is_refused_is_in_the_status_and_not_in_the_log_alone()
 #[tokio::test]
 async fn a_server_that_goes_with_its_namespace_is_let_go_and_gets_nothing_new() {
     let api = api();
-    api.put_profile("echo");
+    api.put_recorded_profile("echo");
     let mut server = api.get("llama").unwrap();
     server["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     api.put(&format!("{SERVERS}/llama"), server);
@@ -83,5 +86,5 @@ async fn a_server_that_goes_with_its_namespace_is_let_go_and_gets_nothing_new() 
     reconciler(&api, own).reconcile(key()).await;
     let server = api.get("llama").unwrap();
     assert_eq!(server["metadata"]["finalizers"], json!([]));
-    assert_eq!(api.names(), ["llama", "echo"]);
+    assert_eq!(api.names(), ["runtimeprofile-echo-1", "llama", "echo"]);
 }
