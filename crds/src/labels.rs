@@ -33,7 +33,7 @@ pub const SLICE_MANAGER: &str = "inferfleet.io";
 /// Annotation of an InferenceServer: the revisions of the profiles that it is pinned to, by name, as JSON.
 pub const PROFILE_REVISIONS: &str = "inferfleet.io/profile-revisions";
 
-/// Label of a ControllerRevision: the name of the profile that it is of, cut with a hash where it is too long for a label.
+/// Label of a ControllerRevision: the name of the profile that it is of.
 pub const PROFILE: &str = "inferfleet.io/profile";
 
 /// Annotation of an EndpointSlice: since when its endpoints drain (RFC 3339).

@@ -251,9 +251,9 @@ pub(crate) mod tests {
         let mut text = String::new();
         encode(&mut text, &registry).unwrap();
         for line in [
+            "inferfleet_hub_servers_waiting 1",
             "inferfleet_hub_members_waiting 0",
             "inferfleet_hub_profiles_waiting 0",
-            "inferfleet_hub_members_waiting 0",
             "inferfleet_hub_reconcile_errors_total{reason=\"NameConflict\"} 1",
         ] {
             assert!(text.contains(line), "{line} is not in {text}");

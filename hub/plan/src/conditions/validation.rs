@@ -67,18 +67,19 @@ fn unrecorded(what: &str, why: Option<&str>) -> Verdict {
 
 /// What is wrong with the profiles of accelerators: first what somebody has to mend.
 fn of_accelerators(facts: &Facts<'_>) -> Option<Verdict> {
-    let of = |name: &str| match facts.profiles.accelerators.get(name) {
-        Some(Ok(_)) => None,
-        Some(Err(Missing::Unrecorded(why))) => Some(Some(why.clone())),
-        Some(Err(Missing::Profile | Missing::Revision(..))) | None => Some(None),
-    };
+    let existing = &facts.profiles.accelerators;
     let named = accelerator_profiles(facts.server).into_iter();
-    let missing: Vec<_> = named.filter_map(|name| Some((name, of(name)?))).collect();
-    let absent: Vec<_> = missing
-        .iter()
-        .filter(|(_, recording)| recording.is_none())
-        .map(|(name, _)| *name)
+    let missing: Vec<_> = named
+        .filter_map(|name| match existing.get(name) {
+            Some(Ok(_)) => None,
+            Some(Err(missing)) => Some((name, missing)),
+            None => Some((name, &Missing::Profile)),
+        })
         .collect();
+    let absent = missing
+        .iter()
+        .filter(|(_, missing)| !matches!(missing, Missing::Unrecorded(_)));
+    let absent: Vec<_> = absent.map(|(name, _)| *name).collect();
     if !absent.is_empty() {
         let message = format!(
             "there is no AcceleratorProfile {}: create it, or name another in spec.accelerator.profile (or a target's overrides); clusters that need it keep what they run",
@@ -87,7 +88,11 @@ fn of_accelerators(facts: &Facts<'_>) -> Option<Verdict> {
         let reason = reason::ACCELERATOR_PROFILE_NOT_FOUND;
         return Some(Verdict::no(VALIDATION, reason, message));
     }
-    let (name, why) = missing.first()?;
-    let why = why.as_ref().and_then(Option::as_deref);
-    Some(unrecorded(&format!("AcceleratorProfile {name}"), why))
+    missing.into_iter().find_map(|(name, missing)| {
+        let Missing::Unrecorded(why) = missing else {
+            return None;
+        };
+        let what = format!("AcceleratorProfile {name}");
+        Some(unrecorded(&what, why.as_deref()))
+    })
 }
